@@ -49,7 +49,7 @@ class _Partition:
 
 @dataclass(frozen=True)
 class _Cluster:
-    """`racks` are the brokers' paths by id; `offline` and `draining` are brokers."""
+    """`racks` has the rack path of each broker id. `offline` and `draining` are broker ids."""
 
     racks: dict[int, str]
     partitions: list[_Partition]
@@ -58,7 +58,7 @@ class _Cluster:
 
     @cached_property
     def held(self) -> dict[int, list[_Partition]]:
-        """Partitions by the brokers that hold their replicas."""
+        """Return the partitions by the brokers of their replicas."""
         found: dict[int, list[_Partition]] = {}
         for partition in self.partitions:
             for broker in partition.replicas:
@@ -67,7 +67,7 @@ class _Cluster:
 
     @cached_property
     def leads(self) -> Counter[int]:
-        """Preferred leaders by broker."""
+        """Return the number of preferred leaders by broker."""
         return Counter(partition.replicas[0] for partition in self.partitions)
 
     def alive(self, partition: _Partition, lost: frozenset[int] = frozenset()) -> list[int]:
@@ -78,7 +78,7 @@ class _Cluster:
 
 
 def example(regions: int = 2, zones: int = 3, racks: int = 2, brokers: int = 2, topics: int = 40) -> d.ScanDocument:
-    """Make up a cluster and its scan; the same arguments give the same document. `brokers` are those of each rack."""
+    """Return the scan of an invented cluster, the same for the same arguments. `brokers` is the number per rack."""
     random = Random(36)
     cluster = _draw(random, _paths(regions, zones, racks, brokers), topics)
     findings = _found(random, cluster)
@@ -136,7 +136,7 @@ def example(regions: int = 2, zones: int = 3, racks: int = 2, brokers: int = 2, 
 
 
 def failed() -> d.ScanDocument:
-    """Give a scan that could not reach the cluster."""
+    """Return a scan that could not reach the cluster."""
     return d.ScanDocument(
         scan_id="main-29397485",
         cluster="kafka/main",
@@ -149,7 +149,7 @@ def failed() -> d.ScanDocument:
 
 
 def fine() -> d.ScanDocument:
-    """Give a first scan of a small cluster in which nothing is wrong."""
+    """Return the first scan of a small cluster without findings."""
     loss = d.WhatIf(offline=0, not_writable=0, last_replica=0, replicas=12, bytes=3 * _GIB)
     zones = ("a", "b", "c")
     return d.ScanDocument(
@@ -207,7 +207,7 @@ def _draw(random: Random, racks: list[str], topics: int) -> _Cluster:
 
 
 class _Findings:
-    """Collects findings; each has an id that the next scan would give it too."""
+    """Collects findings. Their ids do not change between scans."""
 
     def __init__(self, random: Random, cluster: _Cluster) -> None:
         self.rows: list[d.FindingRow] = []
@@ -215,7 +215,7 @@ class _Findings:
         self._cluster = cluster
 
     def add(self, rule: str, message: str, fix: str, days: float, **more: Any) -> None:
-        """Add one that was first seen `days` before the scan."""
+        """Add a finding that was first seen `days` before the scan."""
         identity = f"{self._random.getrandbits(64):016x}"
         seen = _stamp(FINISHED - timedelta(days=days))
         self.rows.append(d.FindingRow(identity, rule, _SEVERITY[rule], message, fix, first_seen=seen, **more))
@@ -302,7 +302,7 @@ def _found(random: Random, cluster: _Cluster) -> list[d.FindingRow]:
 
 
 def _age(topic: int) -> float:
-    """Days for which a topic's replicas have been spread unfairly."""
+    """Return for how many days the replicas of a topic have been spread unfairly."""
     return 18.2 if topic % 2 else 6.4
 
 

@@ -1,4 +1,4 @@
-"""The acts of the demo. Every command is shown as it is run, and every claim is checked against what came out."""
+"""The acts of the demo. Every command is shown as it runs, and every claim is checked."""
 
 import json
 import os
@@ -43,20 +43,20 @@ _CERTIFICATE = (
     "import json, sys; plan = json.load(sys.stdin); "
     'print(json.dumps({key: plan[key] for key in ("hash", "feasible", "moves", "lowerBound", "gap", "bytes")}))'
 )
-_SECONDS_TO_NOTICE = 10.0  # what the demo promises; about one is usual on an idle machine
+_SECONDS_TO_NOTICE = 10.0  # the promise of the demo; about one second on an idle machine
 
 
 def play(terminal: Terminal, directory: Path, processes: Processes, most: int | None) -> None:
-    """Play all acts, or the first of them, on a stack that is started in `directory`.
+    """Play all acts, or the first `most`, on a stack that is started in `directory`.
 
-    Raises DemoError where a claim does not hold.
+    Raises DemoError if a claim does not hold.
     """
     for _ in islice(_acts(terminal, directory, processes), most):
         pass
 
 
 def _acts(terminal: Terminal, directory: Path, processes: Processes) -> Iterator[None]:
-    """Play an act at each step."""
+    """Play one act per iteration."""
     racks, plugins, (port,) = PublishedRacks(directory / "racks" / "nodes"), _plugins(), free_ports(1)
     ensure_class_archive()  # the image of the scan has it
 
@@ -119,7 +119,7 @@ def _nodes(terminal: Terminal) -> None:
 
 
 def _operator(terminal: Terminal, plane: ControlPlane, processes: Processes, port: int) -> None:
-    """Start the operator, with its metrics at a port."""
+    """Start the operator, with its metrics on `port`."""
     terminal.run("kubectl apply --server-side --filename crds/")
     plane.kubectl.wait_until_served()
     terminal.run("kubectl get crd")
@@ -159,7 +159,7 @@ def _operator(terminal: Terminal, plane: ControlPlane, processes: Processes, por
 
 
 def _bare_pods(running: named_stacks.Stack, api: client.ApiClient, processes: Processes) -> BarePods:
-    """What runs the scans' pods, with the rights that the chart gives them."""
+    """Return a runner for the pods of scans, with their rights from the chart."""
     kubeconfig = running.control_plane.cluster.kubeconfig_for_service_account(
         "rackspan", "rackspan-scan", running.directory / "scan.kubeconfig"
     )
@@ -330,13 +330,13 @@ def _grow_and_drift(stage: Stage, placed: dict[str, Replicas]) -> None:
 
 
 def _domains_of(stage: Stage, replicas: Sequence[Sequence[int]], depth: int) -> list[set[tuple[str, ...]]]:
-    """Per partition the domains, `depth` steps below the root, that hold a replica."""
+    """Return for each partition the domains with a replica, `depth` steps below the root."""
     racks = {broker.id: parse_rack(broker.rack or "?") for broker in stage.topology().status.brokers}
     return [{racks[broker][:depth] for broker in row} for row in replicas]
 
 
 def _counted(stage: Stage) -> bool:
-    """Whether the topology counts as many topics that are not compliant as say so themselves."""
+    """Return whether the count of non-compliant topics in the topology matches the conditions of the topics."""
     items = stage.get("kafkatopics")["items"]
     broken = [topic for topic in map(KafkaTopic.from_object, items) if _says_broken(topic)]
     counts = stage.topology().status.topics
@@ -349,23 +349,23 @@ def _says_broken(topic: KafkaTopic) -> bool:
 
 
 def _environment(plane: ControlPlane) -> dict[str, str]:
-    """What `python -m dev kubectl-env` sets."""
+    """Return the environment that `python -m dev kubectl-env` sets."""
     path = os.pathsep.join([str(plane.kubectl.binary.parent), os.environ.get("PATH", os.defpath)])
     return {**plane.kubectl.environment(), "PATH": path}
 
 
 def _plugins() -> tuple[Path, ...]:
-    """The jar of Rackspan's plug-ins for brokers; none where this machine cannot compile it."""
-    assets.ensure_kubernetes()  # what takes longest to build, and most often cannot be, comes first
+    """Return the jar of the plug-ins for brokers. Empty if this machine cannot compile it."""
+    assets.ensure_kubernetes()  # first, because it takes longest and fails most often
     distribution = ensure_distribution()
     return (ensure_plugins(distribution),) if has_compiler(distribution) else ()
 
 
 def _helm() -> Path:
-    """A helm: the machine's, else the one that tests use."""
+    """Return the helm of the machine, else that of the tests."""
     return Path(shutil.which("helm") or assets.find_helm() or assets.ensure_helm())
 
 
 def _short(path: Path) -> str:
-    """A path as a person would type it."""
+    """Return a path as a user would type it."""
     return f"~/{path.relative_to(Path.home())}" if path.is_relative_to(Path.home()) else str(path)

@@ -24,12 +24,12 @@ _NOT_FOUND = 404
 
 
 class BarePods:
-    """Runs the pods of one namespace while its context lasts; processes that still run at the end are not stopped."""
+    """Runs the pods of one namespace during its context. Processes that still run at the end are not stopped."""
 
     def __init__(
         self, api: client.ApiClient, namespace: str, selector: str, kubeconfig: Path, processes: Processes
     ) -> None:
-        """`api` stays open until the context has ended; `kubeconfig` is what the pods' processes get."""
+        """`api` must stay open until the context ends. `kubeconfig` is for the processes of the pods."""
         self._core = client.CoreV1Api(api)
         self._namespace = namespace
         self._selector = selector
@@ -55,7 +55,7 @@ class BarePods:
             try:
                 pods: list[Any] = self._core.list_namespaced_pod(self._namespace, label_selector=self._selector).items
             except (ApiException, HTTPError):
-                continue  # the API server has its moments; the pods will still be there
+                continue  # a failure of the API server; retry in the next iteration
             for pod in pods:
                 if pod.metadata.uid not in self._seen and pod.status.phase == "Pending":
                     self._seen.add(pod.metadata.uid)
@@ -82,7 +82,7 @@ class BarePods:
         self._tell(pod, "Failed" if code else "Succeeded", {"terminated": state}, started)
 
     def _rackspan(self, name: str, container: Any) -> int | None:
-        """The exit code; None where the context ended first."""
+        """Return the exit code, or None if the context ended first."""
         program = Path(sys.executable).with_name("rackspan")
         variables = {entry.name: entry.value for entry in container.env or () if entry.value is not None}
         environment = {**os.environ, **variables, "RACKSPAN_KUBECONFIG": str(self._kubeconfig)}

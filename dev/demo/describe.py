@@ -1,4 +1,4 @@
-"""Reading what Kafka's own `kafka-topics.sh --describe` prints."""
+"""Parse the output of `kafka-topics.sh --describe`."""
 
 import re
 from collections import defaultdict
@@ -11,7 +11,7 @@ _TOPIC = re.compile(r"^Topic: (?P<topic>\S+)\t.*\bConfigs: (?P<configs>\S*)")
 
 
 def replicas_by_topic(described: str) -> Mapping[str, Replicas]:
-    """Replica lists by topic: outer index the partition, the preferred leader first."""
+    """Return the replica lists by topic and partition, the preferred leader first."""
     found: defaultdict[str, dict[int, tuple[int, ...]]] = defaultdict(dict)
     for line in described.splitlines():
         if row := _PARTITION.match(line):
@@ -20,7 +20,7 @@ def replicas_by_topic(described: str) -> Mapping[str, Replicas]:
 
 
 def configs_by_topic(described: str) -> Mapping[str, Mapping[str, str]]:
-    """The configs that Kafka lists for each topic. Values that hold a comma are cut at it: the tool does not quote."""
+    """Return the configs of each topic. Values are cut at a comma, because the tool does not quote them."""
     return {
         row["topic"]: dict(pair.split("=", 1) for pair in row["configs"].split(",") if "=" in pair)
         for line in described.splitlines()

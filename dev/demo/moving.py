@@ -1,4 +1,4 @@
-"""The act about moves: a rack drained, a factor raised and a node relabelled in one plan, approved, under load."""
+"""The act about moves: one plan that drains a rack, raises a replication factor and follows a new label, under load."""
 
 import secrets
 import time
@@ -29,12 +29,12 @@ _SECONDS = 600
 
 @dataclass(frozen=True, slots=True)
 class Moving:
-    """What the act plays on."""
+    """The act, with its stage."""
 
     stage: Stage
 
     def play(self) -> None:
-        """Play the act. Raises DemoError where a claim does not hold."""
+        """Play the act. Raise DemoError if a claim does not hold."""
         config = {**self.stage.running.kafka.client_config(), "log_level": "0"}
         self._fill(config)
         try:
@@ -73,7 +73,7 @@ class Moving:
         terminal.run(f"kubectl label node node-3 --overwrite {REGION_LABEL}=us {ZONE_LABEL}=us-1a")
 
     def _planned(self) -> str:
-        """The hash of the one plan for all of it, once it is there."""
+        """Wait for the plan for all changes and return its hash."""
         terminal = self.stage.terminal
         self._until(
             lambda: all(self.stage.topic(name).status.plan is not None for name in PLACED), "every topic to have a plan"
@@ -97,7 +97,7 @@ class Moving:
         self.stage.terminal.run(f"kubectl get reassignments {IN_SHOP}")
 
     def _carried_out(self) -> Reassignment:
-        """Draw a bar until it has ended; look at the throttles on the way."""
+        """Draw a progress bar until the Reassignment has ended, and show its throttles. Return it."""
         terminal, shown, throttled = self.stage.terminal, "", False
         deadline = time.monotonic() + _SECONDS
         while True:
@@ -141,7 +141,7 @@ class Moving:
         return plan is not None and plan.topics == len(PLACED)
 
     def _throttled_or_ended(self) -> str | None:
-        """What came first, without a tool of Kafka's: each takes seconds to start."""
+        """Return which came first, without Kafka's tools, which take seconds to start."""
         kafka, admin = self.stage.running.kafka, self.stage.running.kafka.admin()
         brokers = [ConfigResource(ConfigResource.Type.BROKER, str(broker)) for broker in kafka.racks]
         asked = [admin.describe_configs([broker])[broker] for broker in brokers]  # a call takes one broker

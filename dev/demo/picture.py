@@ -23,7 +23,7 @@ _TAKES_NONE = " (takes none)"
 
 
 class Role(Enum):
-    """What a span means, from which its colour is chosen."""
+    """The meaning of a span, which determines its colour."""
 
     FRAME = auto()
     HEADING = auto()
@@ -60,7 +60,7 @@ class Glyphs:
 
     @property
     def legend(self) -> str:
-        """What the cells mean."""
+        """The meaning of the cells."""
         return f"{self.leader} preferred leader, {self.replica} replica, 2 replicas below, ! not as asked"
 
 
@@ -70,12 +70,12 @@ ASCII = Glyphs("L", "r", ".", " - ", "+- ", "`- ", "|  ")
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A domain or a broker, joined with its only child as long as it has only one."""
+    """A domain or a broker. A domain with only one child is joined with it."""
 
     label: str
     brokers: frozenset[int]
-    names: frozenset[str] = frozenset()  # what findings call the domains of this row
-    broker: int | None = None  # set where the row is, or ends in, a broker
+    names: frozenset[str] = frozenset()  # names of the domains of this row in findings
+    broker: int | None = None  # set if the row is, or ends in, a broker
     note: str = ""
     children: "tuple[_Row, ...]" = ()
 
@@ -90,8 +90,8 @@ def picture(
 ) -> tuple[Line, ...]:
     """Draw where the replicas of one topic are.
 
-    `replicas` are broker ids, outer index the partition, the preferred leader first. Cells that `findings` are about
-    get a `!`. As many partitions are shown as fit into `width` columns; the sums on the right count all of them.
+    `replicas` are broker ids by partition, the preferred leader first. Cells with `findings` get a `!`. The picture
+    shows the partitions that fit into `width` columns. The sums on the right count all partitions.
     """
     busy = {broker.id for broker in tree.brokers if broker.eligible}.union(*replicas)
     rows = [_folded(row, busy) for row in _children(tree, tree.brokers, (), glyphs)]
@@ -119,7 +119,7 @@ def picture(
 
 
 def plain(lines: Iterable[Line]) -> str:
-    """The picture without colours."""
+    """Return the picture without colours."""
     return "\n".join("".join(span.text for span in line).rstrip() for line in lines)
 
 
@@ -164,14 +164,14 @@ def _branches(rows: Sequence[_Row], glyphs: Glyphs, frame: str) -> Iterator[tupl
 
 
 def _folded(row: _Row, busy: set[int]) -> _Row:
-    """The row without what is below it, where no broker below holds a replica or may take one."""
+    """Return the row, without its children if no broker below has or may get a replica."""
     if row.children and not row.brokers & busy:
         return replace(row, note=_TAKES_NONE, children=())
     return replace(row, children=tuple(_folded(child, busy) for child in row.children))
 
 
 def _children(tree: RackTree, brokers: Sequence[Broker], above: RackPath, glyphs: Glyphs) -> tuple[_Row, ...]:
-    """The rows below the domain `above`, which holds `brokers`."""
+    """Return the rows below the domain `above`, which contains `brokers`."""
     depth = len(above)
     if depth == len(tree.levels):
         return tuple(_broker_row(broker) for broker in brokers)
@@ -197,7 +197,7 @@ def _broker_row(broker: Broker) -> _Row:
 
 
 def _strangers(tree: RackTree, replicas: Sequence[Sequence[int]]) -> Iterator[_Row]:
-    """Brokers that hold replicas and are in no rack that is known."""
+    """Yield rows of brokers that have replicas but are not in the tree."""
     known = {broker.id for broker in tree.brokers}
     for broker in sorted({broker for row in replicas for broker in row} - known):
         yield _Row(f"broker {broker}", frozenset({broker}), broker=broker, note=" (unknown)")

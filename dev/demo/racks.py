@@ -1,4 +1,4 @@
-"""The acts about racks: brokers take theirs from their nodes, and a consumer reads from the nearest broker."""
+"""The acts about racks: brokers get their racks from their nodes, and a consumer reads from the nearest broker."""
 
 import json
 import shlex
@@ -27,7 +27,7 @@ from dev.waiting import eventually
 _TOPIC = "clicks"
 _LEADER, _FOLLOWER = 3, 2
 _READER = "/eu/eu-1a/r9"
-"""A rack beside the follower's, without a broker."""
+"""A rack without a broker, in the zone of the follower."""
 _MESSAGES, _MESSAGE = 200, 5_000
 _SELECTOR = "dev.rackspan.kafka.NearestReplicaSelector"
 _SECONDS = 120
@@ -35,18 +35,18 @@ _SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class PublishedRacks:
-    """The published racks of all nodes as a file: where a kubelet would mount the ConfigMap for brokers' pods."""
+    """A file with the published racks of all nodes, in place of the ConfigMap that a kubelet mounts in broker pods."""
 
     file: Path
 
     def command(self, site: Site) -> RackCommand:
-        """What the init container of a broker's pod runs: it waits until its node is in the file."""
+        """Return the command of the init container of a broker pod. It waits until its node is in the file."""
         program = str(Path(sys.executable).with_name("rackspan"))
         options = ("--nodes-file", str(self.file), "--node", site.node, "--wait", "10m", "--format", "properties")
         return RackCommand((program, "rack-id", *options))
 
     def publish(self, terminal: Terminal) -> None:
-        """Have the operator publish the nodes' racks, where the brokers' pods are."""
+        """Let the operator publish the racks of nodes in the namespace of the broker pods."""
         terminal.say(
             "The brokers' pods are in a namespace of their own, which consents to be read by topologies in shop. The "
             "operator publishes there in which rack each node stands:"
@@ -59,13 +59,13 @@ class PublishedRacks:
         self.mount(terminal)
 
     def mount(self, terminal: Terminal) -> None:
-        """Give the file what is published now, as a whole."""
+        """Replace the file atomically by the currently published racks."""
         file, new = shlex.quote(str(self.file)), shlex.quote(f"{self.file}.new")
         published = f"kubectl get configmap main-racks -n {BROKER_NAMESPACE} -o jsonpath='{{.data.nodes}}'"
         terminal.run(f"{published} > {new} && mv {new} {file} && cat {file}")
 
     def taken(self, stage: Stage) -> None:
-        """Look at the racks of the brokers that have started. Raises DemoError."""
+        """Check the racks of the started brokers. Raises DemoError."""
         terminal, sites = stage.terminal, stage.running.sites
         terminal.say("Brokers waited for it. Their start scripts, nothing set by hand, ran this and then Kafka:")
         terminal.show(f"{shlex.join(self.command(sites[_LEADER]).command)} > rack.properties")
@@ -78,14 +78,14 @@ class PublishedRacks:
 
 @dataclass(frozen=True, slots=True)
 class ReadingNear:
-    """What the act plays on. `plugins` are the jars that brokers can load: none where Java cannot be compiled."""
+    """The act. `plugins` are the jars that brokers can load. They are empty if Java cannot be compiled."""
 
     stage: Stage
     racks: PublishedRacks
     plugins: Sequence[Path]
 
     def play(self) -> None:
-        """Play the act. Raises DemoError where a claim does not hold."""
+        """Play the act. Raise DemoError if a claim does not hold."""
         if self.plugins:
             self._fill()
             self._read("before", _LEADER)
@@ -128,7 +128,7 @@ class ReadingNear:
         terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=RacksInSync --timeout=300s")
 
     def _lead(self) -> None:
-        """Let the broker lead again: another one did while it was down."""
+        """Make the broker the leader again, which another broker was while it was down."""
         kafka, partition = self.stage.running.kafka, TopicPartition(_TOPIC, 0)
         admin = kafka.admin()
 
@@ -140,7 +140,7 @@ class ReadingNear:
         eventually(leads, f"broker {_LEADER} to lead {_TOPIC}", timeout=_SECONDS, retry_on=KafkaException)
 
     def _read(self, when: str, source: int) -> None:
-        """Read the topic as one consumer does, until it comes from where it should: brokers catch up first."""
+        """Read the topic by one consumer until it reads from `source`. Brokers have to catch up first."""
         what = f"{_TOPIC} to be read from broker {source}"
         near = eventually(lambda: self._read_from(source), what, timeout=_SECONDS)
         rack = self.stage.running.kafka.registered_racks()[source]

@@ -1,4 +1,4 @@
-"""The act about compliance scans: a topic is broken, a scan finds it, Kafka's own tool fixes it, Spark sees that."""
+"""The act about compliance scans: a scan finds a broken topic, Kafka's tool fixes it, a Spark scan confirms it."""
 
 import json
 import urllib.request
@@ -16,19 +16,19 @@ _ORDERS_IN_ONE_ZONE = {
     "partitions": [{"topic": "orders", "partition": 0, "replicas": [0, 1, 2]}],
 }
 _SECONDS = 900
-"""How long a scan may take."""
+"""The timeout of a scan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scanning:
-    """What the act plays on, where the operator's metrics are, and where the scans' history is kept."""
+    """The act, with its stage, the port of the operator's metrics, and the history of scans."""
 
     stage: Stage
     metrics_port: int
     history: Path
 
     def play(self) -> None:
-        """Play the act. Raises DemoError where a claim does not hold."""
+        """Play the act. Raise DemoError if a claim does not hold."""
         self._on_demand()
         self._broken()
         self._found()

@@ -1,4 +1,4 @@
-"""What all acts of the demo share: the terminal, the stack, and what Kubernetes and Kafka say about it."""
+"""The common part of all acts of the demo: the terminal, the stack, and its state in Kubernetes and Kafka."""
 
 import json
 import shlex
@@ -19,30 +19,30 @@ NAME = "demo"
 _SHOP = "shop"
 IN_SHOP = f"-n {_SHOP}"
 PLACED = ("orders", "payments", "sessions", "ledger")
-"""The topics of examples/ that can be met."""
+"""The topics of examples/ whose requirements can be met."""
 RACKSPAN = ".venv/bin/rackspan"
 REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The terminal and the stack. What changes something is shown as a command; what only looks is not."""
+    """The terminal and the stack. Changes are shown as commands, queries are not."""
 
     terminal: Terminal
     running: named_stacks.Stack
 
     def kafka(self, *tool: str, through: str = "") -> str:
-        """Run one of Kafka's own tools, shown; its output goes through another command if one is given."""
+        """Show and run a Kafka tool. Its output is piped `through` another command if given."""
         pipe = f" | {through}" if through else ""
         return self.terminal.run(f"{named_stacks.COMMAND} kafka --name {NAME} -- {shlex.join(tool)}{pipe}")
 
     def patch(self, what: str, spec: dict[str, Any]) -> None:
-        """Change an object's spec, shown."""
+        """Show and run a patch of the spec of an object."""
         patch = json.dumps({"spec": spec})
         self.terminal.run(f"kubectl patch {what} {IN_SHOP} --type merge --patch '{patch}'")
 
     def get(self, *what: str) -> Any:
-        """An object of the namespace, or a list of them."""
+        """Return an object of the namespace, or a list of objects."""
         return self.running.kubectl.in_namespace(_SHOP).json("get", *what)
 
     def topic(self, name: str) -> KafkaTopic:
@@ -52,14 +52,14 @@ class Stage:
         return RackTopology.from_object(self.get("racktopology", "main"))
 
     def tree(self, topic: KafkaTopic) -> RackTree:
-        """The rack tree of the brokers that the topic may use, from the RackTopology's status."""
+        """Return the rack tree of the brokers that a topic may use, from the status of the RackTopology."""
         topology = self.topology()
         brokers = (Broker(b.id, parse_rack(b.rack) if b.rack else None) for b in topology.status.brokers)
         chosen = topic.spec.placement.brokers
         return RackTree(topology.spec.level_names, tuple(brokers)).selected(chosen.include, chosen.exclude)
 
     def draw(self, name: str, replicas: Replicas) -> Compliance:
-        """Draw what Kafka holds of a topic, judged by the same rules as the operator's."""
+        """Draw the replicas of a topic in Kafka, judged by the rules of the operator."""
         topic = self.topic(name)
         tree = self.tree(topic)
         assessment = judge(tree, replicas)

@@ -1,4 +1,4 @@
-"""What the person in front of the demo sees: sentences, commands with their output, pictures, and what was checked."""
+"""The output of the demo: sentences, commands with their output, pictures, and checked claims."""
 
 import subprocess
 import textwrap
@@ -28,11 +28,11 @@ _BAR = 40
 
 
 class DemoError(RuntimeError):
-    """A claim of the demo does not hold. The message is a sentence for the person who watches."""
+    """A claim of the demo does not hold. The message is a sentence for the user."""
 
 
 class Terminal:
-    """Prints, and runs commands exactly as it shows them: by a shell, in the repository, with kubectl's environment."""
+    """Prints, and runs commands exactly as shown: by a shell, in the repository, with the environment of kubectl."""
 
     def __init__(self) -> None:
         self._console = Console(highlight=False, markup=False, soft_wrap=True)
@@ -48,22 +48,22 @@ class Terminal:
 
     @contextmanager
     def act(self, title: str) -> Iterator[None]:
-        """One act, with its title and how long it took."""
+        """Print the title of an act, and record its duration."""
         self._console.print(Text(f"\n== {title} ".ljust(WIDTH, "="), "bold blue"))
         started = time.monotonic()
         yield
         self._acts.append((title, time.monotonic() - started))
 
     def say(self, text: str) -> None:
-        """A sentence between the commands."""
+        """Print a sentence between the commands."""
         self._console.print("\n" + textwrap.fill(text, min(WIDTH, self._console.width)))
 
     def show(self, command: str) -> None:
-        """A command that the demo runs in its own way, in the background for instance."""
+        """Show a command that the demo runs in another way, for example in the background."""
         self._console.print(Text(f"\n$ {command}", "bold"))
 
     def run(self, command: str) -> str:
-        """Show a command, run it, and show and return what it printed. Raises DemoError when it fails."""
+        """Show a command, run it, and show and return its output. Raise DemoError if it fails."""
         self.show(command)
         try:
             done = subprocess.run(
@@ -84,26 +84,26 @@ class Terminal:
         return done.stdout
 
     def draw(self, lines: tuple[Line, ...]) -> None:
-        """A picture."""
+        """Print a picture."""
         for line in lines:
             text = Text.assemble(*((span.text, _STYLES[span.role]) for span in line))
             text.rstrip()
             self._console.print(Text("  ") + text)
 
     def bar(self, done: int, whole: int, text: str) -> None:
-        """How far something is, as a line of its own."""
+        """Print a progress bar as a line."""
         full, empty = ("█", "░") if self._tick == "✓" else ("#", "-")
         filled = done * _BAR // max(whole, 1)
         self._console.print(f"  {full * filled}{empty * (_BAR - filled)} {done}/{whole}  {text}")
 
     def check(self, holds: bool, claim: str) -> None:  # noqa: FBT001 - the claim is the point
-        """Say that a claim holds. Raises DemoError when it does not."""
+        """Print a claim that holds. Raise DemoError if it does not hold."""
         if not holds:
             raise DemoError(f"this should hold and does not: {claim}")
         self._console.print(Text(f"{self._tick} {claim}", "green"))
 
     def times(self) -> None:
-        """How long each act took."""
+        """Print the duration of each act."""
         self._console.print("\nHow long each act took, in seconds:")
         for title, seconds in self._acts:
             self._console.print(f"  {seconds:5.1f}  {title}")

@@ -1,1 +1,1 @@
-"""Faults on purpose: `rackspan apply` killed at every call, and a Kafka that breaks under it."""
+"""Fault injection: kill `rackspan apply` and the operator at every call, and break Kafka and Kubernetes."""

@@ -35,11 +35,11 @@ SITES = sites("/eu/a/r1", "/eu/b/r1", "/eu/c/r1", "/eu/d/r1", "/eu/e/r1")
 CONTROLLERS = 3
 PARTS = ("apply", "operator")
 FILLED = 2_000_000
-"""Bytes of each partition when scenes begin, so that copies take a while."""
+"""Bytes per partition before the scenes, so that copies take a while."""
 
 
 class Run:
-    """What all of a run has in common, and what went wrong so far."""
+    """The options of a run and the number of its failures."""
 
     def __init__(self, options: argparse.Namespace, kafka: KafkaCluster) -> None:
         self._options = options
@@ -47,16 +47,16 @@ class Run:
         self.failures = 0
 
     def traffic(self, topic: str) -> Traffic:
-        """Traffic to a topic."""
+        """Return traffic for a topic."""
         return Traffic({**self._kafka.client_config(), "log_level": "0"}, topic, PARTITIONS)
 
     def kills(self) -> Kills:
-        """The kills of one part."""
+        """Return the kills of one part."""
         options = self._options
         return Kills(options.kills, options.minutes, options.first, random.Random(options.seed))
 
     def play(self, cluster: T, scenes: Mapping[str, Callable[[T], str]], again: Callable[[], object]) -> None:
-        """Play the scenes that are asked for; `again` makes good what a failed one left behind."""
+        """Play the selected scenes. `again` restores the cluster after a failed one."""
         chosen = [name for name in scenes if any(words in name for words in self._options.scene or [""])]
         for name in chosen:
             try:
@@ -68,7 +68,7 @@ class Run:
             print(f"| {name} | {outcome} |", flush=True)
 
     def told(self, what: str, lives: int, traffic: Traffic) -> None:
-        """Print what traffic saw, and check it."""
+        """Print the result of the traffic and check it."""
         print(
             f"\n{what} in {lives} processes, {traffic.acknowledged:,} messages acknowledged, "
             f"{traffic.matched:,} of them read at their offsets\n",
@@ -82,7 +82,7 @@ class Run:
 
 
 def applied(run: Run, kafka: KafkaCluster, directory: Path) -> None:
-    """The command."""
+    """Run the part of the command."""
     bench = Bench(kafka, apply.TOPIC, directory)
     bench.create(apply.TOPIC)
     with run.traffic(apply.TOPIC) as traffic:
@@ -95,7 +95,7 @@ def applied(run: Run, kafka: KafkaCluster, directory: Path) -> None:
 
 
 def operated(run: Run, kafka: KafkaCluster, plane: ControlPlane, directory: Path) -> None:
-    """The operator."""
+    """Run the part of the operator."""
     cluster = Operated(kafka, plane, SITES, directory)
     cluster.begin()
     with run.traffic(operators.TOPIC) as traffic:
@@ -113,7 +113,7 @@ def operated(run: Run, kafka: KafkaCluster, plane: ControlPlane, directory: Path
 
 
 def main() -> int:
-    """Run what is asked for, and print what came of it as Markdown."""
+    """Run the selected parts and print the results as Markdown."""
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
     parser.add_argument("--part", choices=PARTS, action="append", help="only this one (default: both)")
     parser.add_argument("--kills", type=int, default=100, help="in each part")

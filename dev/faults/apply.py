@@ -1,4 +1,4 @@
-"""`rackspan apply` killed at its calls, and a Kafka that breaks under it."""
+"""Scenes for `rackspan apply`: it is killed at its calls, and Kafka breaks during a plan."""
 
 import secrets
 import time
@@ -14,11 +14,11 @@ from rackspan.core.reassignment import TopicPartition
 TOPIC = "applied"
 FAST, SLOW = ("--throttle", "50MB/s"), ("--throttle", "150kB/s")
 MOST_CALLS = 22
-"""A plan of this size makes about as many calls that can be killed, before and after."""
+"""About the number of steps, before and after calls, in a plan of this size."""
 
 
 def wishes(bench: Bench) -> Iterator[list[str]]:
-    """One plan after the other: each moves replicas of every partition, or makes others their leaders."""
+    """Yield wishes for ever. Each one moves replicas of every partition or changes the leaders."""
     while True:
         yield ["--replication-factor", f"{TOPIC}=4"]
         yield bench.for_other_leaders()
@@ -28,10 +28,10 @@ def wishes(bench: Bench) -> Iterator[list[str]]:
 
 
 def finish(bench: Bench, wish: Sequence[str], *more: str) -> None:
-    """Carry a plan out to its end, and check that all is well."""
+    """Apply a plan to its end and check the result."""
     code, said = bench.run(*wish, *FAST, *more)
     if code == 2 and "the plan is" in said:
-        # The broker that was asked knows more than the one that was asked first.
+        # The queried broker knows more than the one that was queried for the plan.
         wish = bench.approved(*wish[2 : wish.index("--approve")])
         code, said = bench.run(*wish, *FAST, *more)
     if code:
@@ -41,7 +41,7 @@ def finish(bench: Bench, wish: Sequence[str], *more: str) -> None:
 
 
 def killed(bench: Bench, plan: Kills) -> None:
-    """Kill each plan twice, until there were enough kills."""
+    """Kill each plan twice until there were enough kills."""
     fates = plan.fates(MOST_CALLS, seconds=1.5)
     deadline = time.monotonic() + 60 * plan.minutes
     for one in wishes(bench):
@@ -59,13 +59,13 @@ def killed(bench: Bench, plan: Kills) -> None:
 
 
 def _left(bench: Bench, wish: Sequence[str]) -> bool:
-    """Whether the plan is still to be carried out: its last process may have ended before it could be killed."""
+    """Return whether the plan is incomplete. Its last process may have ended before the kill."""
     code, said = bench.run(*wish[: wish.index("--approve")], "--dry-run", "-o", "json")
     return code == 0 and '"partitions":[]' not in said.replace('": [', '":[')
 
 
 def broker_comes_back(bench: Bench) -> str:
-    """A broker that takes a replica is killed in the middle, and comes back."""
+    """A broker that gets a replica is killed during the copy and comes back."""
     wish = _slow_drain(bench)
     life = bench.start(*wish, *SLOW)
     target = eventually(bench.taker, "a copy under way") - 1
@@ -80,7 +80,7 @@ def broker_comes_back(bench: Bench) -> str:
 
 
 def broker_stays_away(bench: Bench) -> str:
-    """A broker that takes a replica is killed in the middle, and does not come back until all is taken back."""
+    """A broker that gets a replica is killed during the copy and comes back only after the plan is cancelled."""
     wish = _slow_drain(bench)
     life = bench.start(*wish, *SLOW, "--patience", "20")
     target = eventually(bench.taker, "a copy under way") - 1
@@ -104,7 +104,7 @@ def broker_stays_away(bench: Bench) -> str:
 
 
 def controller_is_killed(bench: Bench) -> str:
-    """The active controller is killed in the middle, another one takes over, and the first one comes back."""
+    """The active controller is killed during the copy, another one takes over, and the first one comes back."""
     wish = _slow_drain(bench)
     life = bench.start(*wish, *SLOW)
     eventually(bench.taker, "a copy under way")
@@ -119,7 +119,7 @@ def controller_is_killed(bench: Bench) -> str:
 
 
 def topic_is_deleted(bench: Bench) -> str:
-    """A topic of the plan is deleted in the middle."""
+    """A topic of the plan is deleted during the copy."""
     topic, life = _raised(bench, "gone")
     admin = bench.kafka.admin()
     admin.delete_topics([topic])[topic].result(60)
@@ -131,7 +131,7 @@ def topic_is_deleted(bench: Bench) -> str:
 
 
 def partitions_are_added(bench: Bench) -> str:
-    """Somebody else adds a partition to a topic of the plan."""
+    """Another client adds a partition to a topic of the plan."""
     topic, life = _raised(bench, "grows")
     admin = bench.kafka.admin()
     admin.create_partitions([client.NewPartitions(topic, PARTITIONS + 1)])[topic].result(60)
@@ -145,7 +145,7 @@ def partitions_are_added(bench: Bench) -> str:
 
 
 def throttle_of_one_byte(bench: Bench) -> str:
-    """A throttle of 1 byte a second, killed, and gone on with a real one."""
+    """A plan with a throttle of 1 byte per second is killed and continued with a normal throttle."""
     wish = _slow_drain(bench)
     life = bench.start(*wish, "--throttle", "1B/s")
     eventually(lambda: any(state.under_way for state in bench.states(TOPIC).values()), "a copy under way")
@@ -157,7 +157,7 @@ def throttle_of_one_byte(bench: Bench) -> str:
 
 
 def somebody_else_reassigns(bench: Bench) -> str:
-    """Somebody else reassigns a partition of the plan before its turn has come."""
+    """Another client reassigns a partition of the plan before the plan does."""
     topic, life = _raised(bench, "theirs", "--max-concurrent-moves", "1")
     (number,) = set(range(PARTITIONS)) - bench.begun()
     before = set(bench.states(topic)[TopicPartition(topic, number)].replicas)
@@ -174,7 +174,7 @@ def somebody_else_reassigns(bench: Bench) -> str:
 
 
 def _raised(bench: Bench, name: str, *more: str) -> tuple[str, Life]:
-    """A topic of its own whose replication factor is being raised, and the process that does it."""
+    """Create a topic and raise its replication factor. Return its name and the process."""
     topic = f"{name}-{secrets.token_hex(3)}"
     bench.create(topic)
     bench.fill(topic, 2_000_000)
@@ -184,7 +184,7 @@ def _raised(bench: Bench, name: str, *more: str) -> tuple[str, Life]:
 
 
 def _slow_drain(bench: Bench) -> list[str]:
-    """A plan that copies for a while."""
+    """Return the wish for a drain that copies for a while."""
 
     def all_have_three() -> bool:
         return all(len(state.replicas) == 3 for state in bench.states(TOPIC).values())

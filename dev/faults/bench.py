@@ -1,4 +1,4 @@
-"""`rackspan apply` in a fault run: lives, wishes, and what has to hold after each of them."""
+"""`rackspan apply` in a fault run: its processes and wishes, and the checks after each of them."""
 
 import json
 import signal
@@ -17,7 +17,7 @@ _LIVES = Fate()
 
 
 class Bench(Cluster):
-    """The command on one topic of a cluster, and what is checked after each trial."""
+    """The command for one topic of a cluster, and the checks after each trial."""
 
     def __init__(self, kafka: KafkaCluster, topic: str, directory: Path) -> None:
         super().__init__(kafka)
@@ -28,12 +28,12 @@ class Bench(Cluster):
         self.lives = Lives(directory / "apply")
 
     def start(self, *arguments: str, fate: Fate = _LIVES) -> Life:
-        """Start `rackspan apply` with its journal here."""
+        """Start `rackspan apply` with the journal of this bench."""
         cluster = ("--bootstrap-server", self.kafka.bootstrap(), "--journal", str(self.journal))
         return self.lives.start(["apply", *cluster, *arguments], fate)
 
     def run(self, *arguments: str, fate: Fate = _LIVES) -> tuple[int, str]:
-        """Let one life end as its fate says. Gives its exit code and what it said; counts it where it was killed."""
+        """Run a process to the end of its fate. Return its exit code and output. Count it if it was killed."""
         life = self.start(*arguments, fate=fate)
         if fate.seconds is not None:
             time.sleep(fate.seconds)
@@ -44,7 +44,7 @@ class Bench(Cluster):
         return code, life.said
 
     def approved(self, *wish: str, topic: str | None = None) -> list[str]:
-        """Wishes for a topic, with the approval of the plan of now, once every broker tells the same."""
+        """Return the arguments of a wish for a topic, with the approval of its current plan."""
         wishes = ["--topic", topic or self.topic, *wish]
 
         def planned() -> str | None:
@@ -59,7 +59,7 @@ class Bench(Cluster):
         return [*wishes, "--approve", str(eventually(planned, f"a plan for {wishes}"))]
 
     def for_other_leaders(self) -> list[str]:
-        """The wish for the replicas that are there, with the last of each partition as its preferred leader."""
+        """Return the wish for the current replicas, with the last one of each partition as preferred leader."""
         rows = [state.replicas for _, state in sorted(self.states(self.topic).items())]
         spec = {
             "topologyRef": {"name": "faults"},
@@ -73,7 +73,7 @@ class Bench(Cluster):
         return ["--filename", str(self._manifest)]
 
     def taker(self) -> int:
-        """One more than the id of a broker that the journal says shall take a replica, 0 while there is none."""
+        """Return the id plus 1 of a broker that gets a new replica according to the journal, or 0 if there is none."""
         if not self.journal.exists():
             return 0
         record = json.loads(self.journal.read_text())
@@ -82,17 +82,17 @@ class Bench(Cluster):
         return max((broker + 1 for brokers in new for broker in brokers), default=0)
 
     def begun(self) -> set[int]:
-        """Partitions of which the journal says that a replica list was asked for."""
+        """Return the partitions whose replica list was requested according to the journal."""
         return {number for _, number, _ in json.loads(self.journal.read_text())["started"]}
 
     def nothing_left_over(self) -> None:
-        """Raise where a reassignment, a throttle or a journal is left."""
+        """Raise FaultError if a reassignment, a throttle or a journal is left."""
         self.nothing_left_in_kafka(self.topic)
         if self.journal.exists():
             raise FaultError("the journal is still there")
 
     def settled(self, wish: Sequence[str]) -> None:
-        """Raise where the wish has not come true."""
+        """Raise TimeoutError if the wish is not fulfilled."""
         without = wish[: wish.index("--approve")]
 
         def done() -> bool:

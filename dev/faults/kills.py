@@ -1,4 +1,4 @@
-"""How many kills a fault run wants, where they hit, and the table of those that it had."""
+"""The kills of a fault run: their number, their steps, and the table of the results."""
 
 import itertools
 import random
@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 ELECTED = "a leader elected"
-"""The step that comes last in a plan, if it comes at all: among all steps it would hardly ever be hit."""
+"""The last step of a plan, if it happens. Random steps would rarely hit it."""
 _AT_ANY_MOMENT = 0.2
 
 
 @dataclass(frozen=True, slots=True)
 class Fate:
-    """How a process ends: after some seconds, at a step, or not at all.
+    """How a process is killed: after some seconds, at a step, or not at all.
 
-    Steps are counted from 0 on, before and after a call each; with `of` only those of this name.
+    Steps count from 0, one before and one after each call. With `of`, only steps with this name count.
     """
 
     step: int | None = None
@@ -25,7 +25,7 @@ class Fate:
 
 @dataclass(frozen=True, slots=True)
 class Kills:
-    """Kills that are wanted, for no longer than so many minutes; `first` is the number of the step of the first one."""
+    """The number of kills, and the minutes after which they end. `first` is the step of the first kill."""
 
     kills: int
     minutes: float
@@ -33,9 +33,9 @@ class Kills:
     chance: random.Random = field(default_factory=lambda: random.Random(1))
 
     def fates(self, steps: int, seconds: float) -> Iterator[Fate]:
-        """Fates without end: each of so many steps in turn, each fourth an election, and a fifth of all at any moment.
+        """Yield fates for ever: all `steps` in turn, every fourth an election, and a fifth of all at a random time.
 
-        `seconds` is how long one that ends at any moment may last.
+        `seconds` is the maximum time of a fate at a random time.
         """
         numbers, elections = itertools.count(self.first), itertools.cycle((0, 1))
         for turn in itertools.count():
@@ -48,7 +48,7 @@ class Kills:
 
 
 def table(kills: Counter[str]) -> str:
-    """As Markdown: by the step that a process was killed before or after."""
+    """Return the kills as a Markdown table, by the step before or after which a process was killed."""
     steps = sorted({point.partition(" ")[2] for point in kills if not point.startswith("at ")})
     lines = [f"| {step} | {kills[f'before {step}']} | {kills[f'after {step}']} |" for step in steps]
     other = [f"| {point.removeprefix('at ')} | {kills[point]} | |" for point in kills if point.startswith("at ")]

@@ -1,4 +1,4 @@
-"""Processes of `rackspan` that can be killed at a step, one after the other."""
+"""Processes of `rackspan`, one after the other, that can be killed at a step."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ _NONE = Fate()
 
 
 class Life:
-    """A process of `rackspan` that runs."""
+    """A process of `rackspan`."""
 
     def __init__(self, server: "subprocess.Popen[str]", out: Path, killed: Path) -> None:
         self._server = server
@@ -25,27 +25,27 @@ class Life:
         self.pid = int(self._line())
 
     def ended(self) -> int:
-        """Wait for its end. Gives the exit code, negative for a signal."""
+        """Wait for the end of the process. Return the exit code, negative for a signal."""
         return int(self._line())
 
     def kill(self) -> None:
-        """End it, if it still lives."""
+        """Kill the process if it still runs."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process still runs."""
         return Path(f"/proc/{self.pid}").exists()
 
     @property
     def said(self) -> str:
-        """All that it has printed."""
+        """The output of the process."""
         return self._out.read_text(errors="replace")
 
     @property
     def killed_at(self) -> str:
-        """The step at which it ended itself."""
+        """The step at which the process killed itself."""
         return self._killed.read_text() if self._killed.exists() else AT_ANY_MOMENT
 
     def _line(self) -> str:
@@ -57,7 +57,7 @@ class Life:
 
 
 class Lives:
-    """Lives of one command, one at a time; the output of the latest stays in `directory`."""
+    """Processes of one command, one at a time. The output of the last one stays in `directory`."""
 
     def __init__(self, directory: Path) -> None:
         directory.mkdir(exist_ok=True)
@@ -68,7 +68,7 @@ class Lives:
         )
 
     def start(self, arguments: list[str], fate: Fate = _NONE) -> Life:
-        """Start one that ends itself at the step of its fate; seconds are left to the caller."""
+        """Start a process that kills itself at the step of its fate. For a fate in seconds, the caller kills it."""
         self.count += 1
         out, killed = self._directory / "out", self._directory / "killed"
         out.write_text("")
@@ -80,7 +80,7 @@ class Lives:
         return Life(self._server, out, killed)
 
     def close(self) -> None:
-        """End the process that forks lives; the last of them has ended."""
+        """End the process that forks lives. The last life must have ended."""
         assert self._server.stdin is not None
         self._server.stdin.close()
         self._server.wait(30)

@@ -1,4 +1,4 @@
-"""What can break under an operator that moves replicas, one scene each; gives what came of it."""
+"""Faults while an operator moves replicas, one scene each. A scene returns its outcome."""
 
 import secrets
 import signal
@@ -16,11 +16,11 @@ from rackspan.api.reassignment import Reassignment, ReassignmentState
 _API_SERVER = "kube-apiserver"
 _HANGING_SECONDS, _STOPPED_SECONDS = 60, 20
 _SLOWER = 20_000
-"""Bytes per second: it has to last longer than a label may flap."""
+"""Bytes per second. The copy has to take longer than the grace period for changed labels."""
 
 
 def two_operators(operated: Operated) -> str:
-    """Somebody runs a second operator with a Lease of its own: both act on the same plan."""
+    """A second operator with its own Lease runs by mistake. Both act on the same plan."""
     before = operated.logs_made(TOPIC)
     one = _slow(operated)
     other = operated.another("by-mistake")
@@ -39,7 +39,7 @@ def two_operators(operated: Operated) -> str:
 
 
 def frozen_operator(operated: Operated) -> str:
-    """The operator hangs until another one has its Lease and has gone on, and then wakes up."""
+    """The operator hangs until another one has taken its Lease and continued, and then resumes."""
     one = _slow(operated)
     operated.operator.send(signal.SIGSTOP)
     other = operated.another("other", lease="operator")
@@ -61,14 +61,14 @@ def api_server_hangs(operated: Operated) -> str:
 
 
 def api_server_is_stopped(operated: Operated) -> str:
-    """The API server ends and refuses connections, and is back after some seconds."""
+    """The API server ends and refuses connections. It is back after some seconds."""
     return _without_api_server(
         operated, ControlPlane.stop_component, ControlPlane.start_component, seconds=_STOPPED_SECONDS
     )
 
 
 def object_is_deleted(operated: Operated) -> str:
-    """The Reassignment is deleted in the middle."""
+    """The Reassignment is deleted during the copy."""
     one = _slow(operated)
     operated.delete("Reassignment", one.meta.name)
     _gone(operated, one)
@@ -77,7 +77,7 @@ def object_is_deleted(operated: Operated) -> str:
 
 
 def object_is_torn_away(operated: Operated) -> str:
-    """The Reassignment is deleted in the middle, and somebody takes its finalizer off."""
+    """The Reassignment is deleted during the copy, and its finalizer is removed by hand."""
     one = _slow(operated)
     operated.patch("Reassignment", one.meta.name, {"metadata": {"finalizers": None}})
     operated.delete("Reassignment", one.meta.name)
@@ -87,7 +87,7 @@ def object_is_torn_away(operated: Operated) -> str:
 
 
 def node_is_relabelled(operated: Operated) -> str:
-    """The node of a broker that takes a replica turns out to stand in another zone."""
+    """The node of a broker that gets a replica is relabelled to another zone."""
     one = _slow(operated, _SLOWER)
     taker = operated.taker(TOPIC)
     relabel_node(operated.core, f"node-{taker}", {ZONE_LABEL: "elsewhere"})
@@ -98,7 +98,7 @@ def node_is_relabelled(operated: Operated) -> str:
 
 
 def topic_is_deleted(operated: Operated) -> str:
-    """Somebody deletes a topic of the plan in Kafka."""
+    """Another client deletes a topic of the plan in Kafka."""
     topic, one = _raised(operated, "gone")
     admin = operated.kafka.admin()
     admin.delete_topics([topic])[topic].result(60)
@@ -110,7 +110,7 @@ def topic_is_deleted(operated: Operated) -> str:
 
 
 def topic_is_made_anew(operated: Operated) -> str:
-    """The owner deletes the KafkaTopic, and its topic with it, and makes it anew with more partitions."""
+    """The owner deletes the KafkaTopic and its topic, and creates them again with more partitions."""
     topic, one = _raised(operated, "anew", deletionPolicy="Delete")
     operated.delete("KafkaTopic", topic)
     admin = operated.kafka.admin()
@@ -126,7 +126,7 @@ def topic_is_made_anew(operated: Operated) -> str:
 
 
 def objects_are_released(operated: Operated) -> str:
-    """The operator ends, `rackspan release` lets its objects go, and the operator is installed again."""
+    """The operator ends, `rackspan release` releases its objects, and the operator is installed again."""
     one = _slow(operated)
     operated.tended = []
     operated.operator.send(signal.SIGTERM)
@@ -145,7 +145,7 @@ def objects_are_released(operated: Operated) -> str:
 
 
 def partitions_are_added(operated: Operated) -> str:
-    """Somebody adds a partition to a topic of the plan in Kafka."""
+    """Another client adds a partition to a topic of the plan in Kafka."""
     topic, one = _raised(operated, "grows")
     admin = operated.kafka.admin()
     admin.create_partitions([client.NewPartitions(topic, PARTITIONS + 1)])[topic].result(60)
@@ -159,7 +159,7 @@ def partitions_are_added(operated: Operated) -> str:
 
 
 def controller_is_killed(operated: Operated) -> str:
-    """The active controller is killed in the middle, another one takes over, and the first one comes back."""
+    """The active controller is killed during the copy, another one takes over, and the first one comes back."""
     one = _slow(operated)
     first = operated.kafka.active_controller()
     operated.kafka.kill_controller(first)
@@ -170,7 +170,7 @@ def controller_is_killed(operated: Operated) -> str:
 
 
 def disk_is_lost(operated: Operated) -> str:
-    """The log directory of a new replica goes offline, and comes back with the broker's next start."""
+    """The log directory of a new replica goes offline and is back after the next start of the broker."""
     one = _slow(operated)
     taker = operated.taker(TOPIC)
     disk = operated.disk_of(taker, TOPIC)
@@ -196,7 +196,7 @@ def _without_api_server(
     *,
     seconds: float,
 ) -> str:
-    """The API server goes in the middle of a plan, and comes back after so many seconds."""
+    """The API server is unavailable during a plan for `seconds`. Return the outcome."""
     one = _slow(operated)
     goes(operated.plane, _API_SERVER)
     deadline = time.monotonic() + seconds
@@ -210,20 +210,20 @@ def _without_api_server(
 
 
 def _slow(operated: Operated, rate: int = SLOW) -> Reassignment:
-    """A plan that copies for a while, under traffic."""
+    """Start a plan that copies for a while, and return its Reassignment."""
     operated.throttle(rate)
     operated.wish()
     return operated.copying()
 
 
 def _again(operated: Operated) -> None:
-    """Carry out what is left of a wish."""
+    """Complete the rest of a wish."""
     operated.throttle(FAST)
     operated.settled()
 
 
 def _raised(operated: Operated, name: str, **spec: object) -> tuple[str, Reassignment]:
-    """A topic of its own whose replication factor is being raised."""
+    """Create a topic and raise its replication factor. Return its name and the Reassignment."""
     topic = f"{name}-{secrets.token_hex(3)}"
     operated.topic(topic, **spec)
     operated.fill(topic, 2_000_000)

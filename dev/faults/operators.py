@@ -1,4 +1,4 @@
-"""The operator in a fault run: killed at its steps and started again, until each plan has ended."""
+"""The operator in a fault run. It is killed at its steps and started again until each plan has ended."""
 
 import itertools
 import os
@@ -33,15 +33,15 @@ ASSIGNMENTS = (
     ((3, 0, 1), (4, 1, 2)),
     ((4, 3, 0, 1), (0, 4, 1, 2)),
 )
-"""One after the other; each step copies replicas, whichever of them leads before."""
+"""The assignments in turn. Each change copies replicas, whichever replica leads before."""
 _GROUP, _VERSION = "rackspan.dev", "v1alpha1"
 _LEASE_SECONDS = 15
 _MOST_STEPS = 12
-"""About half as many as a plan takes: so each plan is killed a few times, and steps of all its parts are reached."""
+"""About half of the steps of a plan, so that each plan is killed a few times, in all its parts."""
 
 
 class Operator:
-    """An operator that is started again whenever it ends, as Kubernetes does; its fates come one after the other."""
+    """An operator that is started again whenever it ends, like in Kubernetes. Each start has the next fate."""
 
     def __init__(self, lives: Lives, arguments: Sequence[str], kills: Counter[str]) -> None:
         self.lives = lives
@@ -53,13 +53,13 @@ class Operator:
         self._began = 0.0
 
     def meet(self, fates: Iterator[Fate]) -> None:
-        """End now, and from then on as these say; when there are none left, not any more."""
+        """Kill the operator, and use these fates for its next starts. After the last fate, it is not killed."""
         self._fates = fates
         if self._life is not None and self._life.running:
             self._life.kill()
 
     def tend(self) -> None:
-        """Start it where it has ended, and kill it where its time has come. Raises FaultError if it ended by itself."""
+        """Start the operator if it has ended, kill it if its time is up. Raise FaultError after a traceback."""
         life = self._life
         if life is None:
             self._start()
@@ -70,12 +70,12 @@ class Operator:
             life.kill()
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send a signal to the operator."""
         if self._life is not None:
             os.kill(self._life.pid, number)
 
     def end(self) -> None:
-        """End it for good."""
+        """End the operator and do not start it again."""
         life, self._life = self._life, None
         if life is not None:
             if life.running:
@@ -85,12 +85,12 @@ class Operator:
 
     @property
     def running(self) -> bool:
-        """Whether its present life has not ended."""
+        """Whether the current process runs."""
         return self._life is not None and self._life.running
 
     @property
     def said(self) -> str:
-        """What the present life has written."""
+        """The output of the current process."""
         return self._life.said if self._life is not None else ""
 
     def _start(self) -> None:
@@ -107,7 +107,7 @@ class Operator:
 
 
 class Operated(Cluster):
-    """A cluster whose topics an operator moves."""
+    """A cluster whose topics are moved by an operator."""
 
     def __init__(self, kafka: KafkaCluster, plane: ControlPlane, where: Sequence[Site], directory: Path) -> None:
         super().__init__(kafka)
@@ -115,7 +115,7 @@ class Operated(Cluster):
         self.where = where
         self.kills: Counter[str] = Counter()
         self.moves = 0
-        """Replicas to copy of all plans that were carried out."""
+        """The number of planned copies of all completed plans."""
         self._directory = directory
         api = plane.api_client()
         self.core = kubernetes.CoreV1Api(api)
@@ -128,11 +128,11 @@ class Operated(Cluster):
         create_sites(self.core, NAMESPACE, where)
         self.operator = self.another("operator")
         self.tended = [self.operator]
-        """Operators that are looked after while something is waited for."""
+        """The operators that `until` starts again if they have ended."""
         self._wishes = itertools.cycle((*ASSIGNMENTS[1:], ASSIGNMENTS[0]))
 
     def another(self, name: str, lease: str | None = None) -> Operator:
-        """One more operator, with a Lease of its own unless one is named. Started again, it has its Lease at once."""
+        """Return another operator, with its own Lease unless one is given. It regains its Lease at once."""
         lives = Lives(self._directory / name)
         arguments = (
             *("operator", f"--kubeconfig={self.plane.kubeconfig}", "--resync=2", "--listen-host=127.0.0.1"),
@@ -145,7 +145,7 @@ class Operated(Cluster):
 
     @property
     def lives(self) -> int:
-        """How many processes there were."""
+        """The number of started processes."""
         return sum(operator.lives.count for operator in self._operators)
 
     def close(self) -> None:
@@ -161,7 +161,7 @@ class Operated(Cluster):
         self._objects.create_namespaced_custom_object(_GROUP, _VERSION, NAMESPACE, _plural(kind), body)
 
     def read(self, kind: str, name: str) -> dict[str, Any]:
-        """An object as it is."""
+        """Return the current object."""
         found: dict[str, Any] = self._objects.get_namespaced_custom_object(
             _GROUP, _VERSION, NAMESPACE, _plural(kind), name
         )
@@ -176,25 +176,25 @@ class Operated(Cluster):
         self._objects.delete_namespaced_custom_object(_GROUP, _VERSION, NAMESPACE, _plural(kind), name)
 
     def topology(self) -> RackTopology:
-        """The RackTopology."""
+        """Return the RackTopology."""
         return RackTopology.from_object(self.read("RackTopology", TOPOLOGY))
 
     def is_ready(self, topic: str) -> bool:
-        """Whether a KafkaTopic is as it is wished now."""
+        """Return whether a KafkaTopic is Ready for its current spec."""
         found = KafkaTopic.from_object(self.read("KafkaTopic", topic))
         ready = find_condition(found.status.conditions, READY)
         current = found.status.observed_generation == found.meta.generation
         return current and ready is not None and ready.status == ConditionStatus.TRUE
 
     def reassignments(self) -> list[Reassignment]:
-        """All Reassignments."""
+        """Return all Reassignments."""
         found = self._objects.list_namespaced_custom_object(_GROUP, _VERSION, NAMESPACE, "reassignments")
         return [Reassignment.from_object(item) for item in found["items"]]
 
     # -- plans ---------------------------------------------------------------------------------------------------------
 
     def until(self, condition: Callable[[], object], what: str) -> Any:
-        """Wait, while operators are started again whenever they end."""
+        """Wait for `condition`, and meanwhile start operators again if they have ended."""
 
         def holds() -> object:
             for operator in self.tended:
@@ -208,7 +208,7 @@ class Operated(Cluster):
             raise FaultError(f"{error}; {there}; {self.operator.said[-1500:]}") from error
 
     def begin(self) -> None:
-        """Make the objects, and the topic that traffic goes to."""
+        """Create the objects, and the topic of the traffic."""
         spec = {
             "kafka": {"bootstrapServers": self.kafka.bootstrap()},
             "levels": [{"name": level, "nodeLabel": label} for level, label in LEVELS.items()],
@@ -220,7 +220,7 @@ class Operated(Cluster):
         self.until(lambda: len(self.topology().status.brokers) == len(self.where), "the operator to know all brokers")
 
     def topic(self, name: str, **spec: Any) -> None:
-        """A managed topic of three replicas, once it is there."""
+        """Create a managed topic with three replicas and wait until it is Ready."""
         config = {"min.insync.replicas": 2}
         reference = {"name": TOPOLOGY}
         one = {"topologyRef": reference, "partitions": PARTITIONS, "replicationFactor": 3, "config": config, **spec}
@@ -228,16 +228,16 @@ class Operated(Cluster):
         self.until(lambda: self.is_ready(name), f"{name} to be Ready")
 
     def throttle(self, rate: int) -> None:
-        """Give all plans this throttle, also the one that runs."""
+        """Set the throttle of all plans, including the running one."""
         self.patch("RackTopology", TOPOLOGY, {"spec": {"reassignment": {"throttle": rate}}})
 
     def wish(self) -> None:
-        """Wish for the next assignment of the topic that traffic goes to."""
+        """Set the next assignment of the topic of the traffic."""
         rows = [list(row) for row in next(self._wishes)]
         self._assign(rows)
 
     def wish_for_other_leaders(self) -> None:
-        """Wish for the replicas that are there, with the last of each partition as its preferred leader."""
+        """Set the current replicas, with the last one of each partition as preferred leader."""
         rows = [list(state.replicas) for _, state in sorted(self.states(TOPIC).items())]
         self._assign([[row[-1], *row[:-1]] for row in rows])
 
@@ -246,7 +246,7 @@ class Operated(Cluster):
         self.patch("KafkaTopic", TOPIC, {"spec": spec})
 
     def approved(self) -> Reassignment:
-        """Approve whatever is planned, until it has become a Reassignment that was not seen before; this."""
+        """Approve plans until there is a new Reassignment, and return it."""
 
         def begun() -> Reassignment | None:
             new = [one for one in self.reassignments() if one.meta.uid not in self._ended]
@@ -264,7 +264,7 @@ class Operated(Cluster):
             self.patch("RackTopology", TOPOLOGY, {"metadata": {"annotations": {APPROVE_PLAN: plan.hash}}})
 
     def settled(self) -> None:
-        """Have what is left of wishes carried out, in as many plans as that takes; none, if nothing is left."""
+        """Approve plans until all wishes are fulfilled. There may be no plan if nothing is left."""
 
         def compliant() -> bool:
             self._approve()
@@ -275,28 +275,28 @@ class Operated(Cluster):
         self.nothing_left_in_kafka(TOPIC)
 
     def copying(self) -> Reassignment:
-        """The Reassignment that is approved now, once it copies."""
+        """Approve a plan, wait until it copies, and return its Reassignment."""
         one = self.approved()
         self.until(lambda: self.now(one).status.copying, f"{one.meta.name} to copy")
         return self.now(one)
 
     def now(self, one: Reassignment) -> Reassignment:
-        """A Reassignment as it is now."""
+        """Return the current state of a Reassignment."""
         return Reassignment.from_object(self.read("Reassignment", one.meta.name))
 
     def taker(self, topic: str) -> int:
-        """A broker that takes a replica of a topic now."""
+        """Return a broker that currently gets a replica of a topic."""
         return min(broker for state in self.states(topic).values() for broker in state.adding)
 
     def carried_out(self, topic: str = TOPIC) -> None:
-        """See a plan to its end, and that nothing is left over and its topic is compliant. Raises FaultError."""
+        """Approve a plan and wait for its success. Raise FaultError if something is left or the topic is not Ready."""
         one = self.approved()
         self.ended(one, ReassignmentState.SUCCEEDED)
         self.moves += self.now(one).status.moves or 0
         self.until(lambda: self.is_ready(topic), f"{topic} to be Ready")
 
     def mend(self) -> None:
-        """Let all that is under way end, after a scene that failed."""
+        """Complete everything that is under way after a failed scene."""
         for other in self._operators[1:]:
             other.end()
         self.tended = [self.operator]
@@ -305,7 +305,7 @@ class Operated(Cluster):
         self.settled()
 
     def ended(self, one: Reassignment, *states: ReassignmentState) -> str:
-        """The last message of a Reassignment that has ended in one of these states, with nothing left over."""
+        """Wait until a Reassignment ends in one of these states, with nothing left. Return its last message."""
         self.until(lambda: self.now(one).ended, f"the end of {one.meta.name}")
         now = self.now(one)
         if now.status.state not in states:
@@ -317,7 +317,7 @@ class Operated(Cluster):
 
 
 def killed(operated: Operated, plan: Kills) -> None:
-    """Kill operators while plans are carried out: every other one copies replicas, the others only change leaders."""
+    """Kill operators during plans, which alternately copy replicas and only change leaders."""
     operated.operator.meet(plan.fates(_MOST_STEPS, seconds=6))
     deadline = time.monotonic() + 60 * plan.minutes
     while (before := operated.kills.total()) < plan.kills and time.monotonic() < deadline:

@@ -1,8 +1,9 @@
 """
-`rackspan` in processes that end themselves at a chosen step: one process that has it all imported, and forks.
+Processes of `rackspan` that kill themselves at a given step, forked from one process that has imported all modules.
 
-It reads a life as a line of JSON from standard input, answers with the process's id, and, once that has ended, with its
-exit code (negative: the signal) and where it was killed. Nothing of this is in the product: the steps are wrapped here.
+The process reads a life as a line of JSON from standard input. It prints the process id and, after the end, the exit
+code (negative for a signal). The step of a kill is written to a file. The product has no code for this: this module
+wraps its calls.
 """
 
 import ctypes
@@ -26,7 +27,7 @@ from rackspan.reconcile.plans.executor import Executor
 from rackspan.reconcile.plans.reassignment_status import ReassignmentWriter, StatusJournal
 
 IMPORTED = Executor, operator
-"""The commands import them late; here they are before the forks, not in each of them."""
+"""The commands import these late. Here they are imported once before the forks."""
 POINTS: dict[tuple[type, str], str] = {
     (JournalFile, "write"): "the journal written",
     (KubeReassignments, "create"): "the Reassignment made",
@@ -35,7 +36,7 @@ POINTS: dict[tuple[type, str], str] = {
     (ReassignmentWriter, "release"): "the finalizer taken off",
     **{
         (client, name): words
-        for client in (KafkaReassignments, WorkerClient)  # the command's own, and the operator's, in a worker process
+        for client in (KafkaReassignments, WorkerClient)  # of the command, and of the operator in a worker process
         for name, words in (
             ("set_settings", "throttles set or cleared"),
             ("alter", "a replica list asked for"),
@@ -43,7 +44,7 @@ POINTS: dict[tuple[type, str], str] = {
         )
     },
 }
-"""Each call that changes Kafka, or what is known of a plan, and its name."""
+"""The names of all calls that change Kafka or the record of a plan."""
 
 
 def _wrapped(owner: type, name: str, words: str, reached: Callable[[str], None]) -> None:
@@ -59,7 +60,7 @@ def _wrapped(owner: type, name: str, words: str, reached: Callable[[str], None])
 
 
 def _die_with_parent() -> None:
-    """Have the kernel kill this process when the one that started it ends: prctl(2), PR_SET_PDEATHSIG."""
+    """Let the kernel kill this process when its parent ends: prctl(2), PR_SET_PDEATHSIG."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 

@@ -1,1 +1,1 @@
-"""What GitOps runs on: a Git server, and Flux's controllers."""
+"""Servers for GitOps: a Git server, Flux and Argo CD."""

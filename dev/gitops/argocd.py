@@ -1,4 +1,4 @@
-"""Argo CD's two components that bring Git to a cluster, its API, and the Redis between them, on loopback."""
+"""The two components of Argo CD that apply Git to a cluster, its API server, and their Redis, on loopback."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,19 +12,19 @@ from dev.stack.processes import Processes, accepts_connections, free_ports
 from dev.waiting import eventually
 
 NAMESPACE = "argocd"
-"""Where Applications are, and Argo CD's settings."""
+"""The namespace of Applications and of the settings of Argo CD."""
 _HOST = "127.0.0.1"
 
 
 def start_argocd(processes: Processes, programs: Mapping[str, Path], cluster: Cluster) -> str:
-    """Apply Argo CD's definitions and empty settings, and start its components. Returns the address of its API."""
+    """Apply Argo CD's definitions and empty settings, and start its components. Return the address of its API."""
     cluster.kubectl.apply(definitions_of(programs["argocd"]), arguments=["--server-side"])
     cluster.kubectl.wait_until_served("applications.argoproj.io", "appprojects.argoproj.io")
     cluster.kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
     cluster.kubectl.in_namespace(NAMESPACE).apply(*_settings())
     redis, manifests, metrics, server, server_metrics, api = *free_ports(5), _api_port(cluster)
     environment = {
-        "ARGOCD_RECONCILIATION_TIMEOUT": "5s",  # how often it looks for commits
+        "ARGOCD_RECONCILIATION_TIMEOUT": "5s",  # the interval for new commits
         "ARGOCD_RECONCILIATION_JITTER": "0",
         "ARGOCD_GPG_ENABLED": "false",
         "ARGOCD_ASK_PASS_SOCK": str(processes.directory / "ask-pass.sock"),

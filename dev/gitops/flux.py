@@ -1,4 +1,4 @@
-"""Flux's two controllers that bring Git to a cluster, as processes on loopback."""
+"""The two controllers of Flux that apply Git to a cluster, as processes on loopback."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -15,7 +15,7 @@ from dev.waiting import eventually
 def start_flux(processes: Processes, programs: Mapping[str, Path], cluster: Cluster) -> None:
     """Apply Flux's definitions, start source-controller and kustomize-controller, and wait until both are ready."""
     cluster.kubectl.apply(*map(definitions_of, programs.values()), arguments=["--server-side"])
-    cluster.kubectl.wait_until_served()  # source-controller ends at once without one of its kinds
+    cluster.kubectl.wait_until_served()  # source-controller exits if one of its kinds is missing
     storage = processes.directory / "flux"
     storage.mkdir()
     served = f"127.0.0.1:{free_ports(1)[0]}"

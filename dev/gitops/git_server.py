@@ -1,4 +1,4 @@
-"""A Git server on loopback: `git http-backend`, Git's own CGI program, behind Python's HTTP server."""
+"""A Git server on loopback: `git http-backend`, the CGI program of Git, behind Python's HTTP server."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ class Repository:
     url: str
 
     def commit(self, files: Mapping[str, str], message: str) -> str:
-        """Make these files, by path, the whole content of the branch. Returns the hash of the commit."""
+        """Commit these files, by path, as the whole content of the branch. Return the hash of the commit."""
         for path in self.folder.iterdir():
             if path.name != ".git":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
@@ -46,7 +46,7 @@ class GitServer:
     port: int
 
     def repository(self, name: str) -> Repository:
-        """Make an empty repository."""
+        """Create an empty repository."""
         folder = self.folder / name
         subprocess.run(["git", "init", "--quiet", f"--initial-branch={BRANCH}", str(folder)], check=True)
         return Repository(folder, f"http://127.0.0.1:{self.port}/{name}/.git")
@@ -54,7 +54,7 @@ class GitServer:
 
 @contextmanager
 def git_server(folder: Path) -> Iterator[GitServer]:
-    """Serve the repositories in a folder, in threads of this process, as long as the context lasts."""
+    """Serve the repositories in a folder, in threads of this process, during the context."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _handler(folder)) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield GitServer(folder, server.server_port)
@@ -90,6 +90,6 @@ def _handler(folder: Path) -> type[BaseHTTPRequestHandler]:
         do_POST = do_GET  # noqa: N815
 
         def log_message(self, *_: object) -> None:
-            """Write nothing."""
+            """Log nothing."""
 
     return Handler

@@ -1,8 +1,8 @@
-"""python own_network.py PORT... -- COMMAND: a program in a network namespace of its own.
+"""python own_network.py PORT... -- COMMAND: run a program in a separate network namespace.
 
-Argo CD's programs serve metrics on all interfaces, and no flag changes that. The namespace has no interface but its own
-loopback, so nobody else reaches them. What connects to one of the ports there is connected to the same port of the
-machine's loopback. It takes no root where users may make namespaces.
+The programs of Argo CD serve metrics on all interfaces, and no flag changes this. The namespace only has its own
+loopback interface, so the metrics are not reachable from outside. Connections to one of the ports in the namespace are
+forwarded to the same port on the loopback of the machine. Root is not needed if users may create namespaces.
 """
 
 import ctypes
@@ -22,30 +22,30 @@ _CHUNK = 65_536
 
 
 def command(ports: Sequence[int], program: Sequence[str]) -> list[str]:
-    """The command that runs a program there, with these ports of loopback."""
+    """Return the command that runs a program in a namespace with these forwarded ports."""
     return [sys.executable, __file__, *map(str, ports), "--", *program]
 
 
 def main(arguments: list[str]) -> int:
-    """Run the program until it ends. Returns its exit code."""
+    """Run the program until it ends. Return its exit code."""
     divider = arguments.index("--")
     ports, program = [int(port) for port in arguments[:divider]], arguments[divider + 1 :]
     ours, theirs = socket.socketpair()
     if (child := os.fork()) == 0:
         _enter()
         listeners = [socket.create_server((_LOOPBACK, port)) for port in ports]
-        # A socket stays in the namespace in which it was made, whoever accepts its connections.
+        # A socket stays in the namespace of its creation, even if another process accepts its connections.
         socket.send_fds(theirs, [b"ready"], [listener.fileno() for listener in listeners])
         os.execvp(program[0], program)
     theirs.close()
     _, descriptors, _, _ = socket.recv_fds(ours, _CHUNK, len(ports))
-    for descriptor, port in zip(descriptors, ports, strict=False):  # none where the child failed
+    for descriptor, port in zip(descriptors, ports, strict=False):  # empty if the child failed
         threading.Thread(target=_accept, args=(socket.socket(fileno=descriptor), port), daemon=True).start()
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def _enter() -> None:
-    """Move this process to a new network namespace, and switch its loopback on."""
+    """Move this process to a new network namespace and enable its loopback."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWUSER | _CLONE_NEWNET):
         error = ctypes.get_errno()

@@ -1,1 +1,1 @@
-"""Real nodes on this machine: containerd and a kubelet for each, a network between their pods, images built here."""
+"""Real nodes on this machine, each with containerd and a kubelet, with a pod network and locally built images."""

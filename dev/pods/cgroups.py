@@ -1,4 +1,4 @@
-"""A cgroup of its own for each node, below which its kubelet keeps those of its pods."""
+"""A cgroup for each node, below which its kubelet creates those of its pods."""
 
 import contextlib
 from collections.abc import Iterator
@@ -11,12 +11,12 @@ _V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "pids")
 
 
 def create(index: int) -> str:
-    """Create a node's cgroup; returns its name as the kubelet's `cgroupRoot` wants it."""
+    """Create the cgroup of a node and return its name for `cgroupRoot` of the kubelet."""
     name = f"{_PREFIX}{index}"
     for hierarchy in _hierarchies():
         (hierarchy / name).mkdir(exist_ok=True)
     if has_cgroup_v1():
-        # A cpuset takes processes only once it says which processors and memory nodes they may have.
+        # A cpuset accepts processes only after its processors and memory nodes are set.
         for setting in ("cpuset.cpus", "cpuset.mems"):
             (CGROUPS / "cpuset" / name / setting).write_text((CGROUPS / "cpuset" / setting).read_text())
     else:
@@ -27,7 +27,7 @@ def create(index: int) -> str:
 
 
 def remove() -> None:
-    """Delete every cgroup that this module made, also those that a crash has left. No process may be in them."""
+    """Delete all cgroups of this module, including those left by a crash. They must have no processes."""
     for hierarchy in _hierarchies():
         for root in hierarchy.glob(f"{_PREFIX}[0-9]*"):
             for folder in sorted((path for path in root.rglob("*") if path.is_dir()), reverse=True):

@@ -1,4 +1,4 @@
-"""A whole small cluster: a control plane whose nodes really run pods."""
+"""A small cluster: a control plane with nodes that run real pods."""
 
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from dev.waiting import eventually
 PROGRAMS = ("scheduler", "kubelet", "proxy")  # beyond those of a control plane
 _PROXY = "kube-proxy"
 _NAMES = "coredns"
-# Pods ask it for Services, and get no answer about the world outside.
+# It resolves Services for pods, and no external names.
 _COREFILE = """\
 .:53 {{
     bind {address}
@@ -34,14 +34,14 @@ _COREFILE = """\
 
 @dataclass(frozen=True, slots=True)
 class PodCluster:
-    """The control plane, the machine's address for servers beside it that pods shall reach, and the nodes."""
+    """The control plane, the address of the machine for servers that pods have to reach, and the nodes."""
 
     plane: ControlPlane
     address: str
     nodes: Sequence[Node]
 
     def take(self, image: Image) -> None:
-        """Give an image to all nodes, before a pod asks for it."""
+        """Import an image on all nodes, before a pod needs it."""
         say(f"giving {image.reference} to {len(self.nodes)} nodes")
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda node: node.take(image), self.nodes))
@@ -55,10 +55,10 @@ def pod_cluster(
     nodes: Mapping[str, Mapping[str, str]],
     pause: Image,
 ) -> Iterator[PodCluster]:
-    """A control plane with real nodes, given as labels by name, that have `pause`. One at a time on a machine.
+    """Run a control plane with real nodes, given as labels by name, with the image `pause`. Only one per machine.
 
-    Afterwards nothing is left of it: pods end before their kubelet does, then mounts, links, rules and cgroups go.
-    What a crash has left is removed at the start.
+    Afterwards everything is removed: pods end before their kubelet, then mounts, links, rules and cgroups are deleted.
+    Remains of a crash are removed at the start.
     """
     directory = state_root() / "nodes"
     with exclusive(directory.with_name(".nodes.lock")):
@@ -100,13 +100,13 @@ def pod_cluster(
 
 
 def _clear(directory: Path, proxy: Path) -> None:
-    """Undo what ended nodes have left; kube-proxy itself deletes its rules."""
+    """Remove the remains of ended nodes. kube-proxy deletes its own rules."""
     subprocess.run([str(proxy), "--cleanup"], check=False, capture_output=True)
     leftovers.remove(directory)
 
 
 def _start_proxy(plane: ControlPlane, program: Path, node: Node) -> None:
-    """Start one kube-proxy for all nodes: they share the machine's iptables, so every pod reaches every Service."""
+    """Start one kube-proxy for all nodes, because they share the iptables of the machine."""
     command = [
         str(program),
         f"--kubeconfig={plane.kubeconfig_for_component(_PROXY, 'system:kube-proxy')}",
@@ -115,7 +115,7 @@ def _start_proxy(plane: ControlPlane, program: Path, node: Node) -> None:
         f"--cluster-cidr={network.POD_CIDR}",
         "--healthz-bind-address=",
         "--metrics-bind-address=",
-        # The machine's limits are the machine's business.
+        # Do not change the limits of the machine.
         "--conntrack-max-per-core=0",
         "--conntrack-min=0",
         "--conntrack-tcp-timeout-established=0",
@@ -125,7 +125,7 @@ def _start_proxy(plane: ControlPlane, program: Path, node: Node) -> None:
 
 
 def _start_names(plane: ControlPlane, program: Path) -> None:
-    """The cluster's DNS, beside the nodes."""
+    """Start the DNS server of the cluster, outside of the nodes."""
     kubeconfig = plane.kubeconfig_for_component(_NAMES, "system:coredns", ["system:masters"])
     corefile = plane.directory / "Corefile"
     corefile.write_text(_COREFILE.format(address=network.HOST_ADDRESS, domain=network.DOMAIN, kubeconfig=kubeconfig))
@@ -140,12 +140,12 @@ def _wait_until_ready(plane: ControlPlane, nodes: list[str]) -> None:
             plane.processes.check(f"{name}.kubelet")
         return "condition met" in plane.kubectl(*wait)
 
-    # A node that has not registered yet is an error of kubectl's, not something that it waits for.
+    # kubectl fails, and does not wait, if a node is not registered yet.
     eventually(ready, f"{', '.join(nodes)} to be ready", retry_on=KubectlError)
 
 
 def _end_pods(plane: ControlPlane) -> None:
-    """Delete what makes pods, then pods, while their kubelets can still end them in order."""
+    """Delete the controllers of pods, then the pods, while their kubelets can still end them cleanly."""
     kinds = "deployments,statefulsets,daemonsets,cronjobs,jobs"
     try:
         plane.kubectl("delete", kinds, "--all", "--all-namespaces", "--cascade=background", "--wait=false")

@@ -28,20 +28,20 @@ _PACKAGES = ("ca-certificates", "python3", "python3-venv", "python3-pip", "pytho
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _KAFKA_SOURCE = REPOSITORY / "dev" / "distributions" / "kafka"
 _PAUSE_SOURCE = REPOSITORY / "dev" / "distributions" / "pause"
-# What a build needs to know of the machine that it runs on, and the image must not: whom to trust, where packages are.
+# Files of the machine that a build needs but the image must not have: CA certificates and the package index.
 _OF_THIS_MACHINE = (Path("/etc/ssl/certs/ca-certificates.crt"), Path("/etc/pip.conf"))
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """An image under the name that pods ask for, and the archive from which a node imports it."""
+    """An image by the name that pods use, and the archive from which a node imports it."""
 
     reference: str
     archive: Path
 
 
 def find_image(name: str) -> Image | None:
-    """What one of the functions below built last."""
+    """Return the image that one of the functions below built last, or None."""
     record = _root() / f"{name}.json"
     if not record.exists():
         return None
@@ -51,7 +51,7 @@ def find_image(name: str) -> Image | None:
 
 
 def reference(target: str) -> str:
-    """Under which name pods ask for the image of a target."""
+    """Return the name of the image of a target for pods."""
     return f"localhost/{NAMES[target]}:{release.version()}"
 
 
@@ -67,12 +67,12 @@ def ensure_image(target: str, base: str = "") -> Image:
 
 
 def ensure_kafka(jars: Path) -> Image:
-    """Kafka's image, from a folder of its jars."""
+    """Return the image of Kafka from a folder of its jars. Build it if necessary."""
     return _ensure_built(KAFKA, "localhost/rackspan-kafka:dev", _KAFKA_SOURCE, "", f"--build-context=jars={jars}")
 
 
 def ensure_pause() -> Image:
-    """The image whose one process holds the namespaces of a pod."""
+    """Return the pause image, whose process holds the namespaces of a pod. Build it if necessary."""
     ensure_programs()
     with exclusive(_root() / ".lock"):
         if (found := find_image("pause")) is not None and found.reference == PAUSE:
@@ -89,7 +89,7 @@ def ensure_pause() -> Image:
 
 
 def _ensure_built(name: str, wanted: str, source: Path, base: str, *options: str) -> Image:
-    """An image from the Dockerfile in `source`."""
+    """Build an image from the Dockerfile in `source`, and return it."""
     if not base:
         ensure_programs()
     with exclusive(_root() / ".lock"):
@@ -110,7 +110,7 @@ def _ensure_built(name: str, wanted: str, source: Path, base: str, *options: str
 
 
 def _ensure_base() -> None:
-    """The base image: what `python:3-slim` is elsewhere, from the distribution's own Python."""
+    """Build the base image, which replaces `python:3-slim`, with the Python of the distribution."""
     if _image_id(BASE) is not None:
         return
     with tempfile.TemporaryDirectory(dir=_root()) as scratch:
@@ -125,7 +125,7 @@ def _ensure_base() -> None:
             tally=lambda line: line.startswith("I: "),
         )
         for marker in root.glob("usr/lib/python3.*/EXTERNALLY-MANAGED"):
-            marker.unlink()  # an image for Python has no package manager's Python to protect
+            marker.unlink()  # pip may install packages next to those of the distribution
         for archived in (root / "var" / "cache" / "apt" / "archives").glob("*.deb"):
             archived.unlink()
         subprocess.run(["tar", "--create", f"--file={archive}", f"--directory={root}", "."], check=True)
@@ -133,7 +133,7 @@ def _ensure_base() -> None:
 
 
 def _image_of(content: Path, destination: str, name: str, *configuration: str) -> None:
-    """An image with one layer: a file, or what is in an archive."""
+    """Build an image with one layer: a file, or the content of an archive."""
     container = _call("from", "scratch")
     _call("add", "--quiet", container, str(content), destination)
     _call("config", *configuration, container)
@@ -141,7 +141,7 @@ def _image_of(content: Path, destination: str, name: str, *configuration: str) -
 
 
 def _archived(name: str, wanted: str) -> Image:
-    """The image as an archive that is named after its content: what has not changed is not written again."""
+    """Return the image as an archive named after its content, so that an unchanged image is not written again."""
     digest = _image_id(wanted)
     if digest is None:
         raise AssetError(f"buildah has not kept {wanted}")
@@ -172,7 +172,7 @@ def _call(*arguments: str) -> str:
 
 
 def _buildah(*arguments: str) -> list[str]:
-    # Storage of its own in the cache: images of the machine are not touched, and deleting the cache deletes ours.
+    # Separate storage in the cache: images of the machine do not change, and deleting the cache deletes these images.
     storage = [f"--root={_root() / 'storage'}", f"--runroot={_root() / 'run'}"]
     return [need("buildah", "build images"), *storage, *arguments]
 

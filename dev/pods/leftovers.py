@@ -1,4 +1,4 @@
-"""What nodes leave in the kernel when they end, or crash: mounts, links, rules and cgroups outlive processes."""
+"""Remains of nodes in the kernel after an end or a crash: mounts, links, rules and cgroups outlive processes."""
 
 import shutil
 import subprocess
@@ -8,9 +8,9 @@ from dev.pods import cgroups, network
 
 
 def remove(directory: Path) -> None:
-    """Undo everything, once no process of any node runs, and delete the nodes' state with it."""
+    """Remove everything, including the state of the nodes. No process of a node may run."""
     for mount in reversed(_mounts_below(directory)):
-        # Lazily: what a dead container still holds open is gone a moment later, and nobody may wait for it.
+        # Lazily, because a dead container may still hold files open for a moment.
         subprocess.run(["umount", "--lazy", mount], check=False, capture_output=True)
     network.remove()
     cgroups.remove()
@@ -18,7 +18,7 @@ def remove(directory: Path) -> None:
 
 
 def _mounts_below(directory: Path) -> list[str]:
-    """Mount points in the order in which they were made."""
+    """Return the mount points in the order of their creation."""
     mounts = (line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines())
     unescaped = (mount.replace("\\040", " ") for mount in mounts)
     return [mount for mount in unescaped if Path(mount).is_relative_to(directory)]

@@ -1,4 +1,4 @@
-"""Whether this machine can run containers, and the programs of its distribution that this takes."""
+"""Checks whether this machine can run containers, and the required packages of its distribution."""
 
 import ctypes
 import os
@@ -13,7 +13,7 @@ from dev.progress import AssetError, run
 
 CGROUPS = Path("/sys/fs/cgroup")
 CNI_PLUGINS = Path("/usr/lib/cni")
-# Each program, and Debian's package that has it.
+# The Debian package of each program.
 _PROGRAMS = {
     "containerd": "containerd",
     "ctr": "containerd",
@@ -30,7 +30,7 @@ _CLONE_NEWNET = 0x40000000
 
 
 def why_no_pods() -> str | None:
-    """One sentence on why this machine cannot run containers; None where it can, if need be after installing."""
+    """Return why this machine cannot run containers, or None if it can, possibly after an installation."""
     if sys.platform != "linux":
         return "containers need Linux"
     if os.geteuid() != 0:
@@ -49,7 +49,7 @@ def why_no_pods() -> str | None:
 
 
 def missing_packages() -> list[str]:
-    """Debian's packages of which a program is missing."""
+    """Return the Debian packages of missing programs."""
     missing = {package for program, package in _PROGRAMS.items() if shutil.which(program) is None}
     if not (CNI_PLUGINS / "bridge").exists():
         missing.add("containernetworking-plugins")
@@ -57,7 +57,7 @@ def missing_packages() -> list[str]:
 
 
 def ensure_programs() -> None:
-    """Install what is missing. Raises AssetError where that is impossible."""
+    """Install missing packages. Raise AssetError if that is impossible."""
     if not (missing := missing_packages()):
         return
     if (reason := why_no_pods()) is not None:
@@ -75,12 +75,12 @@ def ensure_programs() -> None:
 
 
 def has_cgroup_v1() -> bool:
-    """Whether controllers have a hierarchy each, as before cgroup v2."""
+    """Return whether the machine uses cgroup v1, with a hierarchy per controller."""
     return not (CGROUPS / "cgroup.controllers").exists()
 
 
 def _foreign_node() -> str | None:
-    """A kubelet or kube-proxy of another cluster on this machine: its iptables rules and ours would conflict."""
+    """Return a kubelet or kube-proxy of another cluster, whose iptables rules would conflict with ours, or None."""
     for process in psutil.process_iter(["name", "exe"]):
         name, program = process.info["name"], process.info["exe"]
         if name in ("kubelet", "kube-proxy") and not Path(program or "/").is_relative_to(cache_root()):
@@ -95,7 +95,7 @@ def _cgroups_writable() -> bool:
 
 
 def _cannot_unshare() -> str | None:
-    """Why a child of this process may not have namespaces of its own, as every container has."""
+    """Return why a child of this process cannot create namespaces, which containers need, or None."""
     child = os.fork()
     if child == 0:
         libc = ctypes.CDLL(None, use_errno=True)

@@ -1,6 +1,6 @@
-"""The machine's side of the network of pods: a bridge for each node, and an address for what runs beside the nodes.
+"""The pod network on the side of the machine: a bridge per node, and an address for servers outside of the nodes.
 
-Nothing leaves the machine: pods reach each other, their Services and the address below, and nothing else.
+Pods only reach each other, their Services and the address below. Nothing leaves the machine.
 """
 
 import subprocess
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 POD_CIDR = "10.244.0.0/16"
-# Where the API server and Kafka listen, because a pod has a loopback of its own.
+# The address of the API server and Kafka, because a pod has its own loopback.
 HOST_ADDRESS = "10.244.255.1"
 DOMAIN = "cluster.local"
 _HOST_LINK = "rackspan-host"
@@ -18,32 +18,32 @@ _FORWARD = ("FORWARD", "--source", POD_CIDR, "--destination", POD_CIDR, "--jump"
 
 
 def link(index: int) -> str:
-    """Name of a node's bridge."""
+    """Return the name of the bridge of a node."""
     return f"{_LINK_PREFIX}{index}"
 
 
 def gateway(index: int) -> str:
-    """The node's own address on its bridge."""
+    """Return the address of a node on its bridge."""
     return f"10.244.{index}.1"
 
 
 def raise_host_address() -> str:
-    """Give the machine the address under which pods reach it, and let it forward between bridges."""
+    """Add the address under which pods reach the machine, enable forwarding between bridges, and return the address."""
     _bridge(_HOST_LINK, f"{HOST_ADDRESS}/32")
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-    # Where Docker is installed too, its policy is to drop what it does not know.
+    # If Docker is installed, its policy drops unknown traffic.
     if not _succeeds("iptables", "--wait", "--check", *_FORWARD):
         _run("iptables", "--wait", "--insert", *_FORWARD)
     return HOST_ADDRESS
 
 
 def raise_bridge(index: int) -> None:
-    """A node's bridge, before the first pod: the node's address has to be there when its kubelet looks for it."""
+    """Create the bridge of a node before its first pod, because the kubelet needs the address of the node."""
     _bridge(link(index), f"{gateway(index)}/24")
 
 
 def plugin_configuration(index: int, state: Path) -> dict[str, Any]:
-    """The configuration that containerd gives to the network plugins."""
+    """Return the configuration for the network plugins of containerd."""
     address_management = {
         "type": "host-local",
         "dataDir": str(state),
@@ -61,12 +61,12 @@ def plugin_configuration(index: int, state: Path) -> dict[str, Any]:
 
 
 def remove() -> None:
-    """Delete every link and rule that this module made, also those that a crash has left."""
+    """Delete all links and rules of this module, including those left by a crash."""
     for path in Path("/sys/class/net").glob(f"{_LINK_PREFIX}*"):
         _run("ip", "link", "delete", path.name)
     while _succeeds("iptables", "--wait", "--delete", *_FORWARD):
         pass
-    # kube-proxy's own cleaning leaves this chain, which keeps others from addresses of loopback.
+    # The cleanup of kube-proxy leaves this chain, which blocks access of others to loopback addresses.
     if _succeeds("iptables", "--wait", "--list-rules", _FIREWALL):
         for chain in ("INPUT", "OUTPUT"):
             while _succeeds("iptables", "--wait", "--delete", chain, "--jump", _FIREWALL):

@@ -1,4 +1,4 @@
-"""One real node: a containerd and a kubelet of its own, with its own network and cgroup. Many fit on one machine."""
+"""One real node with its own containerd, kubelet, network and cgroup. A machine can have many."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ state = "{directory}/containerd/state"
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node in a directory, run by that stack's Processes. Its index, 0 to 254, chooses its addresses."""
+    """A node in a directory, run by the Processes of its stack. Its index, 0 to 254, determines its addresses."""
 
     name: str
     index: int
@@ -61,13 +61,13 @@ class Node:
         eventually(answers, f"containerd of {self.name}")
 
     def take(self, image: Image) -> None:
-        """Give containerd an image that pods will ask for: nothing is ever pulled."""
+        """Import an image for pods into containerd. Images are never pulled."""
         imported = self._ctr("images", "import", str(image.archive))
         if imported.returncode:
             raise RuntimeError(f"{self.name} does not take {image.archive}: {imported.stderr.strip()}")
 
     def start_kubelet(self, plane: ControlPlane, kubelet: Path, labels: Mapping[str, str]) -> None:
-        """Start the kubelet, which registers the node; it is ready a few seconds later."""
+        """Start the kubelet, which registers the node. The node is ready some seconds later."""
         kubeconfig = plane.kubeconfig_for_component(self.name, f"system:node:{self.name}", ["system:nodes"])
         configuration = self.directory / "kubelet.json"  # JSON is YAML
         configuration.write_text(json.dumps(self._kubelet_configuration(plane.client_ca)))
@@ -84,7 +84,7 @@ class Node:
         self.processes.start(self._process("kubelet"), command)
 
     def stop(self) -> None:
-        """End the kubelet, every container that is left, and containerd."""
+        """End the kubelet, all remaining containers, and containerd."""
         self._stop("kubelet")
         for task in self._ctr("tasks", "list", "--quiet").stdout.split():
             self._ctr("tasks", "kill", "--signal=SIGKILL", task)
@@ -96,7 +96,7 @@ class Node:
             self.processes.stop(self._process(program), grace=15)
 
     def _process(self, program: str) -> str:
-        """The program's name among the stack's processes."""
+        """Return the name of a program among the processes of the stack."""
         return f"{self.name}.{program}"
 
     @property
@@ -124,7 +124,7 @@ class Node:
             "failCgroupV1": False,
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": cgroups.create(self.index),
-            # Containers in which this runs may forbid what a kubelet does to a whole machine.
+            # If this runs in a container, the container may forbid machine-wide changes of a kubelet.
             "oomScoreAdj": 0,
             "maxOpenFiles": 20_000,
             "failSwapOn": False,
@@ -134,7 +134,7 @@ class Node:
             "clusterDNS": [network.HOST_ADDRESS],
             "clusterDomain": network.DOMAIN,
             "resolvConf": "",
-            # A disk that is nearly full for other reasons shall not make this node throw out its pods and images.
+            # A nearly full disk must not make this node evict its pods and delete its images.
             "imageGCHighThresholdPercent": 100,
             "imageGCLowThresholdPercent": 99,
             "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},

@@ -20,7 +20,7 @@ _BUILD = REPOSITORY / "build"
 
 
 def main() -> int:
-    """Exit code 1 where Git or Zensical fails or a link is dead, which is printed."""
+    """Build the site. Print problems and return 1 if Git or Zensical fails or a link is dead."""
     site, sources = _BUILD / "site", _BUILD / "releases"
     for old in (site, sources):
         shutil.rmtree(old, ignore_errors=True)
@@ -44,7 +44,7 @@ def _check_out(tag: str, source: Path) -> None:
 
 
 def _build(source: Path, folder: Path, ref: str) -> str:
-    """Build the pages of `source`, whose other files are on the forge at `ref`; returns the address of all versions."""
+    """Build the pages of `source`, whose other files are on the forge at `ref`. Return the address of all versions."""
     configuration = (source / "dev" / "website" / "zensical.toml").read_text()
     version = tomllib.loads((source / "pyproject.toml").read_text())["project"]["version"]
     project = tomllib.loads(configuration)["project"]
@@ -57,7 +57,7 @@ def _build(source: Path, folder: Path, ref: str) -> str:
     (build / "zensical.toml").write_text(configuration)
     _run(sys.executable, "-m", "zensical", "build", "--clean", at=build)
     shutil.move(build / project["site_dir"], folder)
-    # The theme finds the same page of another version only where a sitemap has that version's own address.
+    # The theme finds the same page of another version only if the sitemap has the address of that version.
     sitemap = folder / "sitemap.xml"
     sitemap.write_text(sitemap.read_text().replace("/index.html</loc>", "/</loc>"))
     return address

@@ -1,4 +1,4 @@
-"""Dead links of a built site, and what its pages load from elsewhere."""
+"""Dead links of a built site, and external resources of its pages."""
 
 import re
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 _LOADED_BY_CSS = re.compile(r"""(?:url\(|@import)\s*["']?((?:https?:)?//[^"')\s]+)""")
 _NOT_LOADED = {"canonical", "alternate", "next", "prev", "edit"}
-"""Relations of a `link` that a browser does not follow by itself."""
+"""Relations of a `link` that a browser does not load."""
 
 
 class _Page(HTMLParser):
-    """The anchors of a page, what it links to, and what it loads."""
+    """The anchors, the links and the loaded resources of a page."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ class _Page(HTMLParser):
 
 
 def problems(folder: Path, address: str) -> Iterator[str]:
-    """A sentence for each problem of the site in `folder`, which is published at `address`, with a slash at its end."""
+    """Yield the problems of the site in `folder`, which is published at `address` (with a slash at the end)."""
     pages = {path.relative_to(folder).as_posix(): _Page(path.read_text()) for path in sorted(folder.rglob("*.html"))}
     for name, page in pages.items():
         for link in page.links + page.loaded:

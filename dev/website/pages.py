@@ -1,4 +1,4 @@
-"""The pages of docs/ as the site reads them: links to files beside docs/ lead to the repository on its forge."""
+"""The pages of docs/ as input of the site: links to files outside of docs/ point to the repository on its forge."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 _TARGET = re.compile(r"(?<=\]\()[^)\s#:]+")
-"""The file that a Markdown link names, without its anchor; an address has a colon."""
+"""The file in a Markdown link, without its anchor. A URL has a colon."""
 _ITEM = re.compile(r"(?:[-*]|\d+\.) +")
 
 
@@ -30,7 +30,7 @@ def _with_links_to_forge(page: Path, source: Path, forge: str, ref: str) -> str:
     def address(link: re.Match[str]) -> str:
         target = Path(os.path.normpath(page.parent / link[0]))
         if target.is_relative_to(source / "docs") or not target.is_relative_to(source) or not target.exists():
-            return link[0]  # a page; or a dead link, which the check of links reports
+            return link[0]  # a page, or a dead link, which the link check reports
         return f"{forge}/{'tree' if target.is_dir() else 'blob'}/{ref}/{target.relative_to(source)}"
 
     return _TARGET.sub(address, page.read_text())

@@ -1,4 +1,4 @@
-"""The site's versions: a folder each, the list that the theme's selector reads, and addresses without a version."""
+"""The versions of the site: one folder each, the list for the version selector, and URLs without a version."""
 
 import json
 import os
@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 DEV = "dev"
-"""The folder of what is not released yet."""
+"""The folder of the unreleased version."""
 
 _RELEASE = re.compile(r"v(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})")
 
-# Scripts keep the heading; without scripts the browser still gets to the page.
+# The script keeps the heading. Without scripts, the browser still gets to the page.
 _REDIRECT = """<!doctype html>
 <meta charset="utf-8">
 <title>Rackspan</title>
@@ -33,13 +33,13 @@ def releases(tags: Iterable[str]) -> dict[str, str]:
 
 
 def connect(site: Path, folders: list[str]) -> None:
-    """Write what leads to the versions in `folders` of `site`, of which the first is the one to read."""
+    """Write the version list and the redirects for the versions in `folders` of `site`. The first is the default."""
     entries = [{"version": folder, "title": folder, "aliases": []} for folder in folders]
-    entries[0]["aliases"] = ["latest"]  # the theme warns on the pages of all others
+    entries[0]["aliases"] = ["latest"]  # the theme shows a warning on the pages of all others
     (site / "versions.json").write_text(json.dumps(entries))
     latest = site / folders[0]
     for page in sorted(latest.rglob("*.html")):
         old = site / page.relative_to(latest)
         old.parent.mkdir(parents=True, exist_ok=True)
         old.write_text(_REDIRECT.format(target=Path(os.path.relpath(page, old.parent)).as_posix()))
-    (site / "404.html").write_text((latest / "404.html").read_text())  # what GitHub shows; its links are absolute
+    (site / "404.html").write_text((latest / "404.html").read_text())  # shown by GitHub; its links are absolute
