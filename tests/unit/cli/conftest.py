@@ -1,4 +1,4 @@
-"""The command, and files for it."""
+"""Fixtures that run `rackspan` and write snapshot files for it."""
 
 import json
 
@@ -8,13 +8,13 @@ from tests.support.command import cli
 
 @pytest.fixture
 def rackspan():
-    """Run it: `rackspan("check", "--snapshot", file)`."""
+    """A function that runs the command: `rackspan("check", "--snapshot", file)`."""
     return cli
 
 
 @pytest.fixture
 def snapshot(tmp_path, monkeypatch):
-    """Write a snapshot file, `prod.json` in the working directory: `snapshot(document or text)`."""
+    """A function that writes `prod.json` to the working directory: `snapshot(document or text)`."""
     monkeypatch.chdir(tmp_path)
 
     def write(document, name="prod.json"):

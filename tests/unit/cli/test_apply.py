@@ -1,4 +1,4 @@
-"""What `rackspan apply` and `rackspan watch` refuse before they ask a cluster; the rest is in tests/integration."""
+"""Input that `rackspan apply` and `rackspan watch` reject without a cluster. Other tests are in tests/integration."""
 
 import pytest
 from tests.support.command import cli
@@ -7,7 +7,7 @@ SERVER = ("--bootstrap-server", "127.0.0.1:1")
 
 
 @pytest.mark.parametrize("command", ["apply", "watch"])
-def test_a_cluster_has_to_be_named_and_to_be_alive(command):
+def test_apply_and_watch_fail_without_a_cluster_or_if_no_broker_can_be_reached(command):
     assert cli(command).error == "the cluster is missing"
     away = cli(command, *SERVER)
     assert (away.code, away.error.startswith("no broker of 127.0.0.1:1 can be reached")) == (3, True)
@@ -21,22 +21,22 @@ def test_a_cluster_has_to_be_named_and_to_be_alive(command):
         (("--max-bytes", "much"), '--max-bytes "much": write a number and its unit, such as 10GiB'),
     ],
 )
-def test_bytes_need_their_unit(arguments, error):
+def test_byte_options_without_a_valid_number_and_unit_are_rejected(arguments, error):
     ran = cli("apply", *SERVER, *arguments)
     assert (ran.code, ran.error) == (2, error)
 
 
-def test_what_is_cancelled_cannot_be_tried_first():
+def test_apply_rejects_dry_run_together_with_cancel():
     ran = cli("apply", *SERVER, "--cancel", "--dry-run")
     assert (ran.code, ran.error) == (2, "--dry-run shows a plan, and --cancel makes none")
     assert "rackspan watch --once" in ran.hint
 
 
-def test_patience_is_a_second_at_least():
+def test_apply_rejects_a_patience_of_zero_seconds():
     assert cli("apply", *SERVER, "--patience", "0").code == 2
 
 
-def test_properties_that_only_one_of_the_clients_knows_are_refused(tmp_path):
+def test_apply_rejects_a_pkcs12_keystore_which_only_one_of_its_two_clients_supports(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=SSL\nssl.keystore.type=PKCS12\nssl.keystore.location=/nowhere/store.p12\n")
     ran = cli("apply", *SERVER, "--command-config", file)
@@ -46,7 +46,7 @@ def test_properties_that_only_one_of_the_clients_knows_are_refused(tmp_path):
     )
 
 
-def test_help_needs_no_client(tmp_path):
+def test_help_of_apply_does_not_import_kafka_clients(tmp_path):
     import subprocess
     import sys
 

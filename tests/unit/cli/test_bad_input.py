@@ -1,6 +1,6 @@
-"""Every bad input gets one sentence, a hint where there is something to do, and exit code 2.
+"""Each invalid input gives one error message, a hint if the user can correct it, and exit code 2.
 
-docs/reference/bad-input.md has them.
+docs/reference/bad-input.md lists the messages.
 """
 
 import json
@@ -136,13 +136,15 @@ COMMANDS = (
 
 @pytest.mark.parametrize(("text", "sentence"), FILES.values(), ids=FILES)
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command[0])
-def test_a_bad_file_is_told_by_every_command_with_the_place_in_it(rackspan, snapshot, command, text, sentence):
+def test_every_command_rejects_an_invalid_snapshot_with_the_position_of_the_error(
+    rackspan, snapshot, command, text, sentence
+):
     ran = rackspan(*command, "--snapshot", snapshot(text))
     assert (ran.error, ran.code, ran.out) == (sentence, 2, "")
 
 
 @pytest.mark.parametrize("sentence", [sentence for _, sentence in FILES.values()], ids=FILES)
-def test_the_documentation_has_every_sentence_about_a_file(sentence):
+def test_documentation_lists_every_error_message_about_a_snapshot(sentence):
     assert f"`{sentence}`" in PAGE
 
 
@@ -360,12 +362,12 @@ def test_the_documentation_has_every_sentence_about_a_file(sentence):
         ),
     ],
 )
-def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
+def test_impossible_request_is_rejected_with_a_message_and_a_hint(
     rackspan, snapshot, document, arguments, sentence, hint
 ):
     ran = rackspan(*arguments, "-o", "json", "--snapshot", snapshot(document))
     assert (ran.error, ran.hint, ran.code) == (sentence, hint, 2)
-    if arguments[0] != "plan" or "topic orders" not in sentence:  # an infeasible plan is a document all the same
+    if arguments[0] != "plan" or "topic orders" not in sentence:  # -o json prints an infeasible plan, too
         assert ran.out == ""
 
 
@@ -564,7 +566,7 @@ def test_what_cannot_be_is_refused_with_a_sentence_and_what_to_do(
         ),
     ],
 )
-def test_wrong_usage_is_told_on_one_line(rackspan, snapshot, arguments, sentence, hint):
+def test_wrong_usage_gives_a_one_line_error_and_no_output(rackspan, snapshot, arguments, sentence, hint):
     ran = rackspan(*arguments)
     assert (ran.error, ran.hint, ran.code, ran.out) == (sentence, hint, 2, "")
 
@@ -583,17 +585,17 @@ IMPOSSIBLE = (
     ("other", f"{THREE}, durability: {{minDomains: {{region: 3}}}}"),
     ("unknown", f"{THREE}, colour: red"),
 )
-"""How each is refused: tests/unit/cli/test_pull_requests.py."""
+"""tests/unit/cli/test_pull_requests.py checks the error of each."""
 
 
-def test_every_kafkatopic_that_can_never_be_applied_is_told(rackspan, snapshot, tmp_path):
+def test_plan_reports_all_kafkatopics_that_break_a_rule_in_one_run(rackspan, snapshot, tmp_path):
     prod = snapshot(cluster(topic("orders", [0, 3], [1, 4])))
     (tmp_path / "wish.yaml").write_text("".join(KAFKATOPIC % topics for topics in IMPOSSIBLE))
     ran = rackspan("plan", "-f", "wish.yaml", "--snapshot", prod, *LEVELS)
-    assert (ran.code, len(ran.errors)) == (2, 2)  # what the rules refuse is told before the cluster is looked at
+    assert (ran.code, len(ran.errors)) == (2, 2)  # errors of the rules come first, without a look at the cluster
 
 
-def test_new_kafkatopics_that_collide_with_each_other_are_told(rackspan, snapshot, tmp_path):
+def test_plan_rejects_new_kafkatopics_whose_names_collide_in_metrics(rackspan, snapshot, tmp_path):
     prod = snapshot(cluster(topic("orders", [0, 3], [1, 4])))
     (tmp_path / "wish.yaml").write_text(KAFKATOPIC % ("a.b", THREE) + KAFKATOPIC % ("c", f"{THREE}, topicName: a_b"))
     ran = rackspan("plan", "-f", "wish.yaml", "--snapshot", prod, *LEVELS)
@@ -603,7 +605,7 @@ def test_new_kafkatopics_that_collide_with_each_other_are_told(rackspan, snapsho
     )
 
 
-def test_a_kafkatopic_of_another_group_is_told(rackspan, snapshot, tmp_path):
+def test_plan_skips_a_kafkatopic_of_another_api_group_with_a_note(rackspan, snapshot, tmp_path):
     prod = snapshot(cluster(topic("orders", [0, 3], [1, 4])))
     other = (KAFKATOPIC % ("other", THREE)).replace("rackspan.dev/v1alpha1", "kafka.strimzi.io/v1")
     (tmp_path / "wish.yaml").write_text(other + KAFKATOPIC % ("orders", "replicationFactor: 2"))
@@ -614,7 +616,7 @@ def test_a_kafkatopic_of_another_group_is_told(rackspan, snapshot, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["check", "plan", "what-if"])
-def test_a_topic_pattern_that_would_never_end_is_stopped(rackspan, snapshot, monkeypatch, command):
+def test_topic_pattern_that_takes_too_long_to_match_is_rejected(rackspan, snapshot, monkeypatch, command):
     monkeypatch.setattr(selection, "_MATCHING_SECONDS", 0.05)
     prod = snapshot(cluster(topic("a" * 249, [0, 3])))
     ran = rackspan(command, "--snapshot", prod, "--topic", "(a+)+b")
@@ -622,7 +624,7 @@ def test_a_topic_pattern_that_would_never_end_is_stopped(rackspan, snapshot, mon
     assert ran.hint == "write it without repetition within repetition, such as (a+)+"
 
 
-def test_many_problems_of_a_plan_are_told_shortly(rackspan, snapshot):
+def test_plan_with_many_problems_prints_five_of_them_and_counts_the_others(rackspan, snapshot):
     file = snapshot(cluster(*(topic(f"topic-{at}", [0, 3]) for at in range(9))))
     wishes = [f"--replication-factor=topic-{at}={7 + at}" for at in range(9)]
     ran = rackspan("plan", "--snapshot", file, *wishes)

@@ -1,4 +1,4 @@
-"""A command that crashes is a sentence and an exit code; in all else it is as if there were one process."""
+"""A crash of the child process gives an error message and an exit code. Otherwise both processes act as one."""
 
 import contextlib
 import json
@@ -27,7 +27,7 @@ CRASHES = [
 
 
 @pytest.mark.parametrize("answer", CRASHES, ids=lambda answer: f"{answer[1]}-{answer[2]}")
-def test_an_answer_that_crashes_kafkas_client_is_a_sentence_and_an_exit_code(tmp_path, answer):
+def test_response_that_crashes_the_kafka_client_gives_an_error_message_and_exit_code_71(tmp_path, answer):
     def with_core_dumps():
         resource.setrlimit(resource.RLIMIT_CORE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 
@@ -46,7 +46,7 @@ def test_the_detailed_exit_code_of_a_crash_is_that_of_an_error(tmp_path):
     assert "crashed (SIGSEGV)" in ran.error
 
 
-def test_a_crash_of_apply_tells_that_throttles_may_be_left(tmp_path):
+def test_crash_of_apply_gives_a_hint_about_throttles_left_in_kafka(tmp_path):
     with HostileKafka(spoiling("Metadata", "cluster_id", None)) as kafka:
         ran = run_in_process(tmp_path, "apply", "--bootstrap-server", kafka.address)
     assert ran.code == 71
@@ -55,7 +55,7 @@ def test_a_crash_of_apply_tells_that_throttles_may_be_left(tmp_path):
 
 @pytest.fixture
 def waiting(tmp_path):
-    """A command that waits for what it reads, and the process of it that does."""
+    """A command that waits for its input: the parent process and the pid of the child, which reads."""
     os.mkfifo(tmp_path / "prod.json")
     with subprocess.Popen(
         command("check", "--snapshot", "prod.json"),
@@ -65,9 +65,9 @@ def waiting(tmp_path):
         start_new_session=True,
         text=True,
     ) as process:
-        with (tmp_path / "prod.json").open("w"):  # once it is open for reading, too
+        with (tmp_path / "prod.json").open("w"):  # returns after the child has opened it for reading
             reader = int(Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text())
-            # A signal that comes while Python runs a callback of its own, as when it imports, is lost there.
+            # Python loses a signal that arrives while it runs an internal callback, for example during an import.
             until(lambda: _state(reader) == "S", "the command to wait for what it reads")
             yield process, reader
         with contextlib.suppress(ProcessLookupError):
@@ -75,7 +75,7 @@ def waiting(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
-def test_a_signal_ends_the_command_as_if_there_were_one_process(waiting, name):
+def test_sigterm_or_sighup_to_the_parent_ends_both_processes_without_output(waiting, name):
     process, reader = waiting
     process.send_signal(getattr(signal, name))
     out, err = process.communicate(timeout=600)
@@ -83,21 +83,21 @@ def test_a_signal_ends_the_command_as_if_there_were_one_process(waiting, name):
     assert not _lives(reader)
 
 
-def test_ctrl_c_ends_it_with_130(waiting):
+def test_sigint_ends_both_processes_with_exit_code_130(waiting):
     process, reader = waiting
     process.send_signal(signal.SIGINT)
     assert process.wait(600) == 130
     assert not _lives(reader)
 
 
-def test_nothing_goes_on_when_the_parent_is_killed(waiting):
+def test_child_ends_when_the_parent_is_killed(waiting):
     process, reader = waiting
     process.kill()
     assert process.wait(600) == -signal.SIGKILL
     until(lambda: not _lives(reader), "the child's end")
 
 
-def test_a_command_that_the_system_kills_says_so(waiting):
+def test_sigkill_of_the_child_is_reported_with_the_likely_memory_shortage(waiting):
     process, reader = waiting
     os.kill(reader, signal.SIGKILL)
     _, err = process.communicate(timeout=600)
@@ -108,7 +108,7 @@ def test_a_command_that_the_system_kills_says_so(waiting):
 
 
 def _state(pid):
-    """As the system has it: S sleeps, Z is dead, None is gone."""
+    """Return the state of the process in /proc: S sleeps, Z is a zombie, None does not exist."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
@@ -119,8 +119,8 @@ def _lives(pid):
     return _state(pid) not in (None, "Z")
 
 
-def test_a_key_is_heard_once(tmp_path):
-    """Ctrl-C in a terminal is for all its processes: passed on, it would count twice."""
+def test_child_receives_sigint_from_the_terminal_once(tmp_path):
+    """The terminal sends SIGINT to all its processes. If the parent forwarded it, the child would receive it twice."""
     program = (
         "import os, signal, sys, time\n"
         "from rackspan.child_process import continue_in_child\n"
@@ -144,7 +144,7 @@ def test_a_key_is_heard_once(tmp_path):
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 1
 
 
-def test_exit_codes_and_pipes_are_those_of_the_command():
+def test_parent_keeps_exit_code_and_standard_streams_of_the_command():
     document = json.dumps(cluster(topic("orders", [0, 1, 2])))
     done = subprocess.run(
         command("check", "--snapshot", "-", "-o", "json"), input=document, capture_output=True, text=True, check=False

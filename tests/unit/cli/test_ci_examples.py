@@ -1,4 +1,4 @@
-"""The commands of examples/ci, run as CI runs them: in a shell, against a recorded snapshot."""
+"""Runs the commands of examples/ci as CI does: in a shell, with a recorded snapshot."""
 
 import os
 import subprocess
@@ -21,7 +21,7 @@ def _steps(name):
 
 @pytest.fixture
 def run(tmp_path):
-    """Runs the steps one after the other until one fails; gives its exit code and what was told."""
+    """A function that runs the steps until one fails and returns the exit code and standard error."""
     (tmp_path / "topics").mkdir()
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "rackspan").write_text(f'#!/bin/sh\nexec {sys.executable} -m rackspan "$@"\n')
@@ -44,7 +44,7 @@ def run(tmp_path):
 @pytest.mark.parametrize(
     ("name", "written"), [("github-actions.yaml", "rackspan.sarif"), ("gitlab-ci.yaml", "rackspan.xml")]
 )
-def test_the_commands_of_an_example_pass_what_is_fine_and_refuse_what_is_not(run, tmp_path, name, written):
+def test_commands_of_a_ci_example_accept_a_valid_topic_and_reject_an_invalid_one(run, tmp_path, name, written):
     code, told = run(name, manifest(name="new", replicas="replicationFactor: 2"))
     assert code == 0, told
     assert "### 1 topic created" in (tmp_path / "plan.md").read_text()

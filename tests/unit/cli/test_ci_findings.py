@@ -20,7 +20,7 @@ def prod(snapshot):
     )
 
 
-def test_sarif_has_a_result_for_each_finding_with_its_rule_and_place(rackspan, prod):
+def test_sarif_has_one_result_per_finding_with_rule_and_location(rackspan, prod):
     ran, plain = (rackspan("check", "--snapshot", prod, *LEVELS, "-o", form) for form in ("sarif", "json"))
     assert (ran.code, plain.code) == (1, 1)
     assert (ran.json["version"], len(ran.json["runs"])) == ("2.1.0", 1)
@@ -37,7 +37,7 @@ def test_sarif_has_a_result_for_each_finding_with_its_rule_and_place(rackspan, p
     assert (levels["NotCompliant"], levels["UnderReplicated"]) == ("error", "warning")
 
 
-def test_junit_has_a_test_for_each_topic_that_fails_where_check_does(rackspan, prod):
+def test_junit_has_one_test_case_per_topic_and_fails_it_if_the_topic_is_not_compliant(rackspan, prod):
     ran = rackspan("check", "--snapshot", prod, *LEVELS, "-o", "junit")
     assert ran.code == 1
     (suite,) = ET.fromstring(ran.out)
@@ -49,7 +49,7 @@ def test_junit_has_a_test_for_each_topic_that_fails_where_check_does(rackspan, p
     assert by_name["behind"].find("system-out").text.startswith("UnderReplicated: behind-0: ")
 
 
-def test_junit_fails_for_replicas_on_drained_brokers_and_on_those_that_are_gone(rackspan, snapshot):
+def test_junit_fails_topics_with_replicas_on_drained_or_missing_brokers(rackspan, snapshot):
     file = snapshot(cluster(topic("drained", [0, 3], leader=0), topic("gone", [1, 9], leader=1), topic("fine", [1, 3])))
     options = ("--snapshot", file, *LEVELS, "--drain-broker", 0)
     ran = rackspan("check", *options, "-o", "junit")
@@ -66,7 +66,7 @@ def test_junit_fails_for_replicas_on_drained_brokers_and_on_those_that_are_gone(
     assert failed["gone"].get("message") == "gone: 1 partition is out of compliance"
 
 
-def test_what_is_wrong_and_what_mends_it_are_two_sentences(rackspan, prod):
+def test_junit_and_sarif_messages_are_equal_and_separate_the_finding_from_its_fix(rackspan, prod):
     junit, sarif = (rackspan("check", "--snapshot", prod, *LEVELS, "-o", form) for form in ("junit", "sarif"))
     lines = [line.split(": ", 1) for text in ET.fromstring(junit.out).itertext() for line in text.strip().splitlines()]
     results = [(one["ruleId"], one["message"]["text"]) for one in sarif.json["runs"][0]["results"]]
@@ -76,7 +76,7 @@ def test_what_is_wrong_and_what_mends_it_are_two_sentences(rackspan, prod):
 
 
 @pytest.mark.parametrize("form", ["sarif", "junit"])
-def test_what_is_fine_has_no_result_and_no_failure(rackspan, snapshot, form):
+def test_compliant_cluster_gives_no_sarif_result_and_no_junit_failure(rackspan, snapshot, form):
     ran = rackspan("check", "--snapshot", snapshot(cluster(topic("fine", [0, 3], leader=0))), *LEVELS, "-o", form)
     assert ran.code == 0
     if form == "sarif":
@@ -85,7 +85,7 @@ def test_what_is_fine_has_no_result_and_no_failure(rackspan, snapshot, form):
         assert ET.fromstring(ran.out).get("failures") == "0"
 
 
-def test_names_are_no_markup(rackspan, snapshot):
+def test_markup_in_a_level_name_is_escaped_in_junit_and_sarif(rackspan, snapshot):
     file = snapshot(cluster(topic("t", [0, 1], leader=0), racks={0: "/eu/a", 1: "/eu/b", 2: "/us/a"}))
     junit = rackspan("check", "--snapshot", file, "--levels", f"{HOSTILE},rack", "-o", "junit")
     sarif = rackspan("check", "--snapshot", file, "--levels", f"{HOSTILE},rack", "-o", "sarif")

@@ -1,4 +1,4 @@
-"""Properties files of Kafka's own tools, in librdkafka's words."""
+"""Translation of properties files of Kafka's tools to properties of librdkafka."""
 
 import sys
 
@@ -15,7 +15,7 @@ def read(tmp_path, text):
     return read_command_config(file)
 
 
-def test_what_tools_take_is_translated(tmp_path):
+def test_properties_of_kafka_tools_are_translated_to_librdkafka(tmp_path):
     assert read(
         tmp_path,
         f"""
@@ -56,7 +56,7 @@ def test_inline_certificates_are_translated(tmp_path):
     ) == {"ssl.ca.pem": "A\nB", "ssl.certificate.pem": "C", "ssl.key.pem": "D"}
 
 
-def test_librdkafkas_own_names_and_pkcs12_pass_through(tmp_path):
+def test_librdkafka_properties_and_pkcs12_keystore_are_kept(tmp_path):
     text = "sasl.username=ann\nssl.ca.location=ca.pem\nssl.keystore.type=PKCS12\nssl.keystore.location=k.p12\n"
     assert read(tmp_path, text + "ssl.keystore.password=x\n") == {
         "sasl.username": "ann",
@@ -81,8 +81,8 @@ def test_librdkafkas_own_names_and_pkcs12_pass_through(tmp_path):
     ],
     ids=ascii,
 )
-def test_values_are_read_as_java_reads_them(tmp_path, text, value):
-    """By the words of `java.util.Properties.load`: only CR and LF end a line, only space, tab and FF are blank."""
+def test_properties_are_parsed_as_in_java(tmp_path, text, value):
+    """As `java.util.Properties.load` documents: only CR and LF end a line; only space, tab and FF are white space."""
     assert read(tmp_path, text) == {"a": value}
 
 
@@ -116,13 +116,13 @@ def test_values_are_read_as_java_reads_them(tmp_path, text, value):
         (r"sasl.password=a\ucanary", r"cannot be read: a \u in it has no four hexadecimal digits"),
     ],
 )
-def test_what_cannot_be_translated_gets_a_sentence(tmp_path, text, sentence):
+def test_property_that_cannot_be_translated_is_rejected_with_a_message(tmp_path, text, sentence):
     with pytest.raises(CommandConfigError) as caught:
         read(tmp_path, text)
     assert str(caught.value) == f"{tmp_path}/client.properties: {sentence}"
 
 
-def test_a_file_that_cannot_be_used_is_bad_input(rackspan, tmp_path, monkeypatch):
+def test_missing_or_invalid_command_config_is_rejected_with_exit_code_2(rackspan, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     live = ("check", "--bootstrap-server", "127.0.0.1:1", "--command-config")
     ran = rackspan(*live, "nowhere.properties")
@@ -132,7 +132,7 @@ def test_a_file_that_cannot_be_used_is_bad_input(rackspan, tmp_path, monkeypatch
     assert (ran.code, ran.error) == (2, '--command-config: No such configuration property: "retires"')
 
 
-def test_a_password_is_never_printed(rackspan, tmp_path, monkeypatch):
+def test_password_of_the_command_config_is_not_printed_if_the_connection_fails(rackspan, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "client.properties").write_text(
         f'security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config={PLAIN} required username="ann" '
@@ -180,11 +180,11 @@ HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLogin"
     ],
     ids=["until Kafka 4.1", "since Kafka 4.1", "librdkafka", "properties come first"],
 )
-def test_a_client_of_a_token_endpoint_is_translated(tmp_path, text):
+def test_oauthbearer_properties_of_old_and_new_kafka_and_of_librdkafka_are_translated(tmp_path, text):
     assert read(tmp_path, TOKENS + text) == READ
 
 
-def test_a_token_endpoints_authority_is_among_the_options_of_its_login(tmp_path):
+def test_truststore_of_the_token_endpoint_is_read_from_the_jaas_config(tmp_path):
     login = f'{HANDLER}Module required ssl.truststore.type="PEM" ssl.truststore.location="/ca.pem";'
     assert read(tmp_path, f"sasl.jaas.config={login}") == {"https.ca.location": "/ca.pem"}
     with pytest.raises(CommandConfigError, match=r"sasl.jaas.config: ssl.truststore.location: ca.jks is a JKS store"):
@@ -209,7 +209,7 @@ def test_a_token_endpoints_authority_is_among_the_options_of_its_login(tmp_path)
         ),
     ],
 )
-def test_other_ways_to_a_token_are_refused(tmp_path, text, sentence):
+def test_unsupported_oauthbearer_settings_are_rejected_without_showing_their_values(tmp_path, text, sentence):
     with pytest.raises(CommandConfigError) as caught:
         read(tmp_path, TOKENS + text)
     assert sentence in str(caught.value)
@@ -238,7 +238,7 @@ sasl.jaas.config=software.amazon.msk.auth.iam.IAMLoginModule required"""
         ),
     ],
 )
-def test_a_client_of_amazon_msk_is_translated(tmp_path, options, found):
+def test_iam_login_module_of_amazon_msk_is_translated_with_its_options(tmp_path, options, found):
     assert read(tmp_path, f"{MSK}{options};") == {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "AWS_MSK_IAM",
@@ -258,13 +258,13 @@ def test_a_client_of_amazon_msk_is_translated(tmp_path, options, found):
         ),
     ],
 )
-def test_what_amazons_module_has_and_is_not_supported_is_told(tmp_path, text, sentence):
+def test_unsupported_options_of_the_iam_login_module_are_rejected(tmp_path, text, sentence):
     with pytest.raises(CommandConfigError) as caught:
         read(tmp_path, text)
     assert str(caught.value) == f"{tmp_path}/client.properties: {sentence}"
 
 
-def test_without_aws_credentials_a_command_says_what_to_install(rackspan, tmp_path, monkeypatch):
+def test_missing_aws_credentials_without_botocore_give_an_error_that_names_the_extra(rackspan, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "botocore.exceptions", None)
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     monkeypatch.delenv("AWS_ACCESS_KEY_ID", raising=False)
