@@ -1,4 +1,4 @@
-"""What each command prints, for programs and for people."""
+"""Output of each command, as JSON and as text."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def prod(snapshot):
 # -- snapshot --------------------------------------------------------------------------------------------------------
 
 
-def test_a_snapshot_is_written_with_all_that_was_left_out(rackspan, prod):
+def test_snapshot_output_adds_omitted_fields_and_can_be_read_again(rackspan, prod):
     ran = rackspan("snapshot", "--snapshot", prod)
     assert ran.code == 0
     assert ran.json["topics"][0] == {
@@ -42,7 +42,7 @@ def test_a_snapshot_is_written_with_all_that_was_left_out(rackspan, prod):
     assert yaml.safe_load(rackspan("snapshot", "--snapshot", prod, "-o", "yaml").out) == ran.json
 
 
-def test_a_snapshot_without_topics_can_be_looked_at_and_placed_on(rackspan, snapshot):
+def test_snapshot_without_topics_can_be_shown_and_used_for_a_placement(rackspan, snapshot):
     empty = snapshot(cluster())
     assert rackspan("snapshot", "--snapshot", empty).json["topics"] == []
     assert "6 brokers, 0 topics" in rackspan("snapshot", "--snapshot", empty, "-o", "table").out
@@ -50,14 +50,14 @@ def test_a_snapshot_without_topics_can_be_looked_at_and_placed_on(rackspan, snap
     assert len(placed.json["placement"]) == 2
 
 
-def test_what_is_stored_is_at_least_what_is_known(rackspan, snapshot):
+def test_snapshot_table_shows_a_lower_bound_of_stored_bytes_if_some_sizes_are_unknown(rackspan, snapshot):
     for sizes, told in (((1024, 1024), "4.0 KiB"), ((1024, None), "at least 2.0 KiB"), ((None, None), "?")):
         topics = [topic(f"t{at}", [0, 1], sizeBytes=size) for at, size in enumerate(sizes)]
         ran = rackspan("snapshot", "--snapshot", snapshot(cluster(*topics)), "-o", "table")
         assert ran.out.splitlines()[0].endswith(f"4 replicas, {told}")
 
 
-def test_a_rack_is_one_with_and_without_its_slash(rackspan, snapshot):
+def test_rack_with_and_without_a_leading_slash_is_the_same_rack(rackspan, snapshot):
     file = snapshot(cluster(topic("a", [0, 1]), racks={0: "/b", 1: "b", 2: "a", 3: None}))
     rows = [line.split() for line in rackspan("snapshot", "--snapshot", file, "-o", "table").out.splitlines()]
     assert [row[:2] for row in rows if len(row) == 4 and row[1].isdigit()] == [
@@ -67,7 +67,7 @@ def test_a_rack_is_one_with_and_without_its_slash(rackspan, snapshot):
     ]
 
 
-def test_a_plan_says_how_many_bytes_it_copies_only_where_it_knows_all(rackspan, snapshot):
+def test_plan_states_the_bytes_to_copy_only_if_all_sizes_are_known(rackspan, snapshot):
     topics = [topic("a", [0, 1], sizeBytes=1024), topic("b", [0, 2])]
     options = ("plan", "--snapshot", snapshot(cluster(*topics)), "--drain-broker", 0)
     assert rackspan(*options, "-o", "json").json["bytes"] is None
@@ -79,7 +79,7 @@ def test_a_plan_says_how_many_bytes_it_copies_only_where_it_knows_all(rackspan, 
     assert known["bytes"] == 1024
 
 
-def test_a_plan_of_very_many_topics_fits_into_a_comment_on_github(rackspan, snapshot):
+def test_markdown_plan_of_many_topics_fits_into_a_github_comment_without_all(rackspan, snapshot):
     names = [f"domain.subdomain.events-{at:04}" for at in range(1_000)]
     file = snapshot(cluster(*(topic(name, [0, 1], sizeBytes=1 << 40) for name in names)))
     options = ("plan", "--snapshot", file, "--drain-broker", 0, "-o", "markdown")
@@ -90,7 +90,7 @@ def test_a_plan_of_very_many_topics_fits_into_a_comment_on_github(rackspan, snap
     assert "… and" not in whole
 
 
-def test_sizes_of_log_directories_are_those_of_the_largest_replica(rackspan, prod, tmp_path):
+def test_log_dirs_give_a_partition_the_size_of_its_largest_replica(rackspan, prod, tmp_path):
     directory = {
         "logDir": "/data",
         "error": None,
@@ -125,7 +125,9 @@ OUTPUTS = (log_dirs(0, orders_0=500, orders_1=1000), log_dirs(3, orders_0=700, o
     "between", ["\n", "\nReceived log directory information from brokers 0,3\n\n", "\n\ufeff", " "]
 )
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_sizes_are_read_from_all_outputs_of_a_file(rackspan, prod, tmp_path, indent, between, encoding):
+def test_log_dirs_file_with_several_outputs_is_read_in_any_layout_and_encoding(
+    rackspan, prod, tmp_path, indent, between, encoding
+):
     text = "Querying brokers\r\n" + between.join(json.dumps(output, indent=indent) for output in OUTPUTS)
     (tmp_path / "dirs.txt").write_bytes(text.encode(encoding))
     topics = rackspan("snapshot", "--snapshot", prod, "--log-dirs", "dirs.txt").json["topics"]
@@ -142,7 +144,7 @@ def test_sizes_are_read_from_all_outputs_of_a_file(rackspan, prod, tmp_path, ind
         (b'{"brokers":' + b"[" * 200_000, "$: is nested too deeply to be a snapshot"),
     ],
 )
-def test_sizes_that_cannot_be_read_are_told(rackspan, prod, tmp_path, data, said):
+def test_invalid_log_dirs_file_is_rejected_with_a_message(rackspan, prod, tmp_path, data, said):
     (tmp_path / "dirs.txt").write_bytes(data)
     assert rackspan("snapshot", "--snapshot", prod, "--log-dirs", "dirs.txt").error == f"dirs.txt: {said}"
 
@@ -150,7 +152,7 @@ def test_sizes_that_cannot_be_read_are_told(rackspan, prod, tmp_path, data, said
 # -- check -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_cluster_out_of_compliance_is_exit_code_1(rackspan, prod):
+def test_check_of_a_cluster_out_of_compliance_lists_findings_and_exits_with_1(rackspan, prod):
     ran = rackspan("check", "--snapshot", prod, *LEVELS, "-o", "json")
     assert ran.code == 1
     assert list(ran.json) == ["summary", "findings", "topics"]
@@ -191,7 +193,7 @@ def test_a_cluster_out_of_compliance_is_exit_code_1(rackspan, prod):
     }
 
 
-def test_topics_that_promise_the_same_are_one_row_however_many_replicas_they_have(rackspan, snapshot):
+def test_check_groups_topics_with_equal_guarantees_in_one_row_for_any_replication_factor(rackspan, snapshot):
     file = snapshot(
         cluster(
             topic("two", [0, 3]),
@@ -203,7 +205,7 @@ def test_topics_that_promise_the_same_are_one_row_however_many_replicas_they_hav
     assert [row.split()[:3] for row in rows if row.strip()[:1].isdigit()] == [["2", "three", "1"], ["1", "strict", "2"]]
 
 
-def test_what_acknowledged_writes_survive_is_told_of_each_topic(rackspan, prod):
+def test_check_states_for_each_topic_which_losses_acknowledged_writes_survive(rackspan, prod):
     orders, payments = rackspan("check", "--snapshot", prod, *LEVELS, "-o", "json").json["topics"]
     assert orders == {
         "topic": "orders",
@@ -230,7 +232,7 @@ def test_what_acknowledged_writes_survive_is_told_of_each_topic(rackspan, prod):
     assert line == ["1", "orders", "2", *["2,", "stops"] * 4]
 
 
-def test_what_is_wrong_beside_compliance_is_told_too(rackspan, snapshot):
+def test_check_lists_findings_other_than_compliance(rackspan, snapshot):
     behind = topic("behind", [0, 3], [1, 4], [2, 5])
     behind["partitions"][0] |= {"isr": [3], "leader": 3}
     behind["partitions"][1] |= {"isr": [], "leader": None}
@@ -248,7 +250,7 @@ def test_what_is_wrong_beside_compliance_is_told_too(rackspan, snapshot):
     assert "behind-1" in shown
 
 
-def test_partitions_without_a_leader_are_told_before_those_that_are_not_spread(rackspan, snapshot):
+def test_check_prints_partitions_without_a_leader_before_those_out_of_compliance(rackspan, snapshot):
     dead = topic("dead", [4, 0], [5, 1], isr=[], leader=None)
     ran = rackspan("check", "--snapshot", snapshot(cluster(topic("unfair", *([0, 1],) * 30), dead)), *LEVELS)
     lines = [line for line in ran.out.splitlines() if line]
@@ -261,7 +263,7 @@ def test_partitions_without_a_leader_are_told_before_those_that_are_not_spread(r
     )
 
 
-def test_other_findings_are_counted_by_severity_the_worst_first(rackspan, snapshot):
+def test_check_counts_other_findings_by_severity_in_descending_order(rackspan, snapshot):
     behind = topic("behind", [0, 3], [1, 4], isr=[3], leader=3)
     behind["partitions"][1] |= {"isr": [1, 4], "leader": 1}
     shown = rackspan("check", "--snapshot", snapshot(cluster(behind)), *LEVELS).out
@@ -269,7 +271,7 @@ def test_other_findings_are_counted_by_severity_the_worst_first(rackspan, snapsh
     assert "no leader" not in shown
 
 
-def test_findings_are_of_their_own_partition_whatever_the_replication_factors(rackspan, snapshot):
+def test_check_assigns_findings_to_the_right_topic_if_replication_factors_differ(rackspan, snapshot):
     rows = {"r3": [0, 1, 2], "r2": [3, 4], "r4": [0, 1, 2, 3], "r1": [0], "fine": [1, 4], "s3": [3, 4, 5]}
     file = snapshot(cluster(*(topic(name, replicas) for name, replicas in rows.items())))
     found = rackspan("check", "--snapshot", file, *LEVELS, "-o", "json").json["findings"]
@@ -284,12 +286,12 @@ def test_findings_are_of_their_own_partition_whatever_the_replication_factors(ra
     assert all("/us" in " ".join(line) for line in shown if line and line[0] in ("r2", "s3"))
 
 
-def test_a_compliant_cluster_is_exit_code_0(rackspan, prod):
+def test_check_of_compliant_topics_exits_with_0(rackspan, prod):
     ran = rackspan("check", "--snapshot", prod, "--topic", "ord.*", *LEVELS)
     assert (ran.code, ran.out.splitlines()[0]) == (0, "2 partitions: all are compliant")
 
 
-def test_the_table_of_a_check_begins_with_the_worst_and_says_what_it_left_out(rackspan, snapshot):
+def test_check_table_starts_with_the_worst_partition_and_counts_omitted_rows(rackspan, snapshot):
     bad = cluster(topic("mild", *([0, 3, 5],) * 30), topic("worst", [0, 1, 3], [1, 0, 5]))
     drained = ("--drain-broker", 0, "--drain-broker", 1)
     ran = rackspan("check", "--snapshot", snapshot(bad), *LEVELS, *drained)
@@ -302,7 +304,7 @@ def test_the_table_of_a_check_begins_with_the_worst_and_says_what_it_left_out(ra
     assert sum(line.lstrip().startswith(("mild", "worst")) for line in everything.out.splitlines()) == 32
 
 
-def test_one_row_that_is_left_out_is_it(rackspan, snapshot):
+def test_check_counts_one_omitted_row_in_the_singular(rackspan, snapshot):
     bad = snapshot(cluster(topic("unfair", *([0, 1],) * 21)))
     assert "… and 1 more partition (--all prints it)" in rackspan("check", "--snapshot", bad, *LEVELS).out
 
@@ -317,13 +319,13 @@ def test_check_and_scan_warn_if_no_broker_has_a_rack(rackspan, snapshot, racks, 
     assert (warning.replace("prod.json", "prod") in scanned.err) is warns
 
 
-def test_a_broker_that_is_gone_may_be_named_when_it_is_drained(rackspan, snapshot):
+def test_check_accepts_a_missing_broker_with_replicas_as_drained(rackspan, snapshot):
     ran = rackspan("check", "--snapshot", snapshot(cluster(topic("a", [0, 9]))), "--drain-broker", 9, "-o", "json")
     assert ran.code == 1
     assert [(one["topic"], one["broker"], one["rule"]) for one in ran.json["findings"]] == [(None, 9, "BrokerOffline")]
 
 
-def test_a_snapshot_taken_with_a_broker_down_is_checked_and_the_broker_not_planned_away(rackspan, snapshot):
+def test_snapshot_with_a_missing_broker_can_be_checked_but_not_planned(rackspan, snapshot):
     file = snapshot(
         cluster(topic("a", [0, 3], [1, 4]), racks={broker: RACKS[broker] for broker in RACKS if broker != 4})
     )
@@ -340,7 +342,7 @@ def test_a_snapshot_taken_with_a_broker_down_is_checked_and_the_broker_not_plann
     assert refused.hint == "wait until it is back, or pass --drain-broker 4 if it is gone for good"
 
 
-def test_a_broker_that_is_away_is_one_finding_and_names_the_plan_that_replaces_it(rackspan, snapshot):
+def test_offline_broker_is_one_finding_and_its_fix_is_a_plan_that_drains_it(rackspan, snapshot):
     racks = {broker: f"/{broker}" for broker in (0, 1, 2)}
     topics = [topic(f"topic-{at}", [3, at % 3], isr=[at % 3], leader=at % 3) for at in range(14)]
     file = snapshot(cluster(*topics, racks=racks))
@@ -364,7 +366,7 @@ def test_a_broker_that_is_away_is_one_finding_and_names_the_plan_that_replaces_i
         ("--drain-broker", "1", "--drain-rack", "/us/us-1a", "--drain-rack", "/eu/eu-1a/r2"),
     ],
 )
-def test_what_mends_a_drain_plans_the_same_drain(rackspan, snapshot, options):
+def test_fix_of_a_drain_finding_is_the_command_that_plans_the_same_drain(rackspan, snapshot, options):
     file = snapshot(cluster(topic("orders", [0, 1, 3], [2, 4, 5]), topic("fine", [1, 3])))
     fixes = {one["fix"] for one in rackspan("check", "--snapshot", file, *options, "-o", "json").json["findings"]}
     commands = {re.match(r"rackspan plan(.*): \d+ replicas? to copy", one)[1] for one in fixes if "plan" in one}
@@ -373,7 +375,7 @@ def test_what_mends_a_drain_plans_the_same_drain(rackspan, snapshot, options):
     assert rackspan(*plan, *shlex.split(advised)) == rackspan(*plan, *options)
 
 
-def test_what_mends_a_broker_that_is_away_keeps_the_other_options(rackspan, snapshot):
+def test_fix_of_an_offline_broker_keeps_the_other_options_of_check(rackspan, snapshot):
     file = snapshot(cluster(topic("orders", [0, 9]), racks={0: "/a", 1: "/b", 2: None}))
     options = ("--missing-rack-policy", "ignore", "--drain-broker", "9,1")
     found = rackspan("check", "--snapshot", file, *options, "-o", "json").json["findings"]
@@ -383,7 +385,7 @@ def test_what_mends_a_broker_that_is_away_keeps_the_other_options(rackspan, snap
 
 
 @pytest.mark.parametrize("options", [(), ("--drain-broker", 8), ("--topic", "a"), ("--drain-broker", "8,9")])
-def test_what_mends_one_of_several_brokers_that_are_away_is_a_plan_that_is_made(rackspan, snapshot, options):
+def test_fix_of_one_of_several_offline_brokers_drains_all_of_them_and_can_be_planned(rackspan, snapshot, options):
     file = snapshot(cluster(topic("a", [0, 8], [0, 3]), topic("b", [0, 9])))
     found = rackspan("check", "--snapshot", file, *options, "-o", "json").json["findings"]
     fixes = {one["fix"] for one in found if one["rule"] == "BrokerOffline"}
@@ -392,7 +394,7 @@ def test_what_mends_one_of_several_brokers_that_are_away_is_a_plan_that_is_made(
     assert rackspan("plan", "--snapshot", file, "--drain-broker", "8,9").code == 0
 
 
-def test_many_brokers_that_are_away_are_named_by_the_plan_alone(rackspan, snapshot):
+def test_fix_of_many_offline_brokers_refers_to_the_plan_which_names_them(rackspan, snapshot):
     file = snapshot(cluster(topic("a", *([0, broker] for broker in range(6, 17)))))
     found = rackspan("check", "--snapshot", file, "-o", "json").json["findings"]
     fixes = [one["fix"] for one in found if one["rule"] == "BrokerOffline"]
@@ -401,19 +403,19 @@ def test_many_brokers_that_are_away_are_named_by_the_plan_alone(rackspan, snapsh
     assert "--drain-broker 6,7,8,9,10,11,12,13,14,15,16 " in rackspan("plan", "--snapshot", file).hint
 
 
-def test_a_plan_names_each_broker_that_is_away(rackspan, snapshot):
+def test_plan_with_missing_brokers_fails_and_names_all_of_them(rackspan, snapshot):
     refused = rackspan("plan", "--snapshot", snapshot(cluster(topic("a", [0, 8], [0, 9]))))
     assert (refused.code, refused.error) == (2, "brokers 8, 9 hold replicas and are not among the brokers")
     assert refused.hint == "wait until they are back, or pass --drain-broker 8,9 if they are gone for good"
 
 
-def test_several_brokers_are_drained_with_commas_or_one_by_one(rackspan, prod):
+def test_drain_broker_accepts_ids_with_commas_or_in_repeated_options(rackspan, prod):
     commas = rackspan("plan", "--snapshot", prod, "--drain-broker", "1, 4", "-o", "json").json
     assert commas["moves"]
     assert commas == rackspan("plan", "--snapshot", prod, "--drain-broker", 1, "--drain-broker", 4, "-o", "json").json
 
 
-def test_brokers_without_racks_are_judged_when_that_is_asked_for(rackspan, snapshot):
+def test_check_ignores_racks_if_missing_rack_policy_is_ignore(rackspan, snapshot):
     file = snapshot(cluster(UNFAIR, racks={0: "/eu/a/r", 1: None, 2: "/eu", 3: "/us", 4: "/us"}))
     ran = rackspan("check", "--snapshot", file, "--missing-rack-policy", "ignore", "-o", "json")
     assert (ran.code, ran.json["summary"]["unfair"]) == (0, {})
@@ -422,7 +424,7 @@ def test_brokers_without_racks_are_judged_when_that_is_asked_for(rackspan, snaps
 # -- what-if ---------------------------------------------------------------------------------------------------------
 
 
-def test_every_domain_of_every_level_is_lost_once(rackspan, prod):
+def test_what_if_simulates_the_loss_of_each_domain_of_each_level_once(rackspan, prod):
     ran = rackspan("what-if", "--snapshot", prod, *LEVELS, "-o", "json")
     assert ran.code == 0
     assert ran.json["partitions"] == 5
@@ -439,16 +441,16 @@ def test_every_domain_of_every_level_is_lost_once(rackspan, prod):
         "replicas": 8,
         "bytes": 2060,
     }
-    assert ran.json["losses"][0]["domain"] == "/eu"  # the worst of its level
+    assert ran.json["losses"][0]["domain"] == "/eu"  # the worst of its level is first
 
 
-def test_several_domains_are_lost_together(rackspan, prod):
+def test_what_if_simulates_the_common_loss_of_several_domains(rackspan, prod):
     ran = rackspan("what-if", "--snapshot", prod, *LEVELS, "--lose", "/eu/eu-1a", "--lose", "us", "-o", "json")
     (row,) = ran.json["losses"]
     assert (row["domain"], row["brokers"], row["offline"]) == ("/eu/eu-1a + /us", 5, 2)
 
 
-def test_brokers_are_lost_by_their_ids(rackspan, prod):
+def test_what_if_accepts_broker_ids_in_lose(rackspan, prod):
     def lost(*given):
         options = [word for one in given for word in ("--lose", one)]
         return rackspan("what-if", "--snapshot", prod, *LEVELS, *options, "-o", "json").json["losses"]
@@ -464,7 +466,7 @@ def test_brokers_are_lost_by_their_ids(rackspan, prod):
     assert more == {**zone, "level": "together", "domain": "/us/us-1a + 4"}
 
 
-def test_a_rack_whose_name_is_a_number_is_lost_by_its_path(rackspan, snapshot):
+def test_what_if_reads_a_number_as_a_broker_id_and_a_path_as_a_rack(rackspan, snapshot):
     file = snapshot(cluster(topic("a", [4, 5]), racks={4: "/5", 5: "/4"}))
     (broker,) = rackspan("what-if", "--snapshot", file, "--lose", "4", "-o", "json").json["losses"]
     (rack,) = rackspan("what-if", "--snapshot", file, "--lose", "/4", "-o", "json").json["losses"]
@@ -473,20 +475,20 @@ def test_a_rack_whose_name_is_a_number_is_lost_by_its_path(rackspan, snapshot):
 
 
 @pytest.mark.parametrize("again", ["/us", "us"])
-def test_a_domain_that_is_named_twice_is_lost_once(rackspan, prod, again):
+def test_what_if_counts_a_domain_once_that_lose_names_twice(rackspan, prod, again):
     once = rackspan("what-if", "--snapshot", prod, *LEVELS, "--lose", "/us", "-o", "json")
     assert once.json["losses"][0]["level"] == "region"
     assert rackspan("what-if", "--snapshot", prod, *LEVELS, "--lose", "/us", "--lose", again, "-o", "json") == once
 
 
-def test_bytes_are_unknown_where_no_size_is(rackspan, snapshot):
+def test_what_if_shows_unknown_bytes_if_no_size_is_known(rackspan, snapshot):
     file = snapshot(cluster(topic("a", [0, 3])))
     rows = rackspan("what-if", "--snapshot", file, "-o", "json").json["losses"]
     assert {row["bytes"] for row in rows} == {None}
     assert "?" in rackspan("what-if", "--snapshot", file).out
 
 
-def test_bytes_are_unknown_of_a_domain_where_no_size_is(rackspan, snapshot):
+def test_what_if_shows_unknown_bytes_only_for_domains_with_replicas_of_unknown_size(rackspan, snapshot):
     file = snapshot(cluster(topic("a", [0, 3]), topic("b", [1], sizeBytes=5)))
     rows = rackspan("what-if", "--snapshot", file, "-o", "json").json["losses"]
     told = {row["domain"]: row["bytes"] for row in rows if row["level"] == "broker"}
@@ -496,7 +498,7 @@ def test_bytes_are_unknown_of_a_domain_where_no_size_is(rackspan, snapshot):
     assert {str(row["id"]): row["whatIf"]["bytes"] for row in scanned} == told
 
 
-def test_one_partition_is_on_its_last_replica(rackspan, snapshot):
+def test_what_if_counts_one_partition_on_its_last_replica_in_the_singular(rackspan, snapshot):
     file = snapshot(cluster(topic("a", [0]), topic("b", [1, 2])))
     told = rackspan("what-if", "--snapshot", file).out.splitlines()[0]
     assert told == "2 partitions; without a loss 0 are offline, 0 not writable, 1 on its last replica"
@@ -531,12 +533,12 @@ def test_one_partition_is_on_its_last_replica(rackspan, snapshot):
     ],
     ids=["KIP-36 six brokers", "KIP-36 three brokers", "the article", "KIP-879 repaired"],
 )
-def test_published_examples_come_out_to_the_letter(rackspan, snapshot, racks, arguments, expected):
+def test_place_reproduces_published_examples_exactly(rackspan, snapshot, racks, arguments, expected):
     ran = rackspan("place", "--snapshot", snapshot(cluster(racks=racks)), *arguments, "-o", "json")
     assert " ".join(",".join(map(str, row)) for row in ran.json["placement"]) == expected
 
 
-def test_a_placement_is_the_same_each_time_and_another_with_another_seed(rackspan, prod):
+def test_placement_is_reproducible_and_changes_with_the_seed(rackspan, prod):
     command = ("place", "--snapshot", prod, "--partitions", 24, "--replication-factor", 3, "-o", "json", *LEVELS)
     first, again, other = rackspan(*command), rackspan(*command), rackspan(*command, "--seed", 7)
     assert first.out == again.out
@@ -544,19 +546,19 @@ def test_a_placement_is_the_same_each_time_and_another_with_another_seed(rackspa
     assert first.json["placement"] != other.json["placement"]
 
 
-def test_what_lies_on_brokers_counts(rackspan, snapshot):
+def test_placement_considers_the_existing_replicas_of_brokers(rackspan, snapshot):
     file = snapshot(cluster(topic("a", *([0],) * 50), racks={0: "/a", 1: "/b"}))
     placed = rackspan("place", "--snapshot", file, "--partitions", 10, "--replication-factor", 1, "-o", "json")
     assert {broker for row in placed.json["placement"] for broker in row} == {1}
 
 
-def test_what_every_domain_has_is_one_number(rackspan, prod):
+def test_place_table_shows_one_number_if_all_domains_have_the_same_count(rackspan, prod):
     shown = rackspan("place", "--snapshot", prod, "--partitions", 12, "--replication-factor", 2, *LEVELS).out
     (line,) = [line.split() for line in shown.splitlines() if line.split()[:1] == ["region"]]
     assert line[:3] == ["region", "2", "12"]
 
 
-def test_only_the_brokers_that_were_named_are_used(rackspan, prod):
+def test_place_uses_only_named_brokers_and_no_drained_brokers(rackspan, prod):
     command = ("place", "--snapshot", prod, "--partitions", 6, "--replication-factor", 2, "-o", "json")
     named = rackspan(*command, "--brokers", "1, 3,5")
     assert {broker for row in named.json["placement"] for broker in row} == {1, 3, 5}
@@ -564,8 +566,7 @@ def test_only_the_brokers_that_were_named_are_used(rackspan, prod):
     assert {broker for row in drained.json["placement"] for broker in row} <= {0, 1, 5}
 
 
-def test_no_broker_that_is_cordoned_is_used(rackspan, snapshot):
-    """A loss does not depend on it."""
+def test_place_does_not_use_a_cordoned_broker_and_what_if_does_not_change(rackspan, snapshot):
     open_, closed = cluster(FAIR), cluster(FAIR)
     closed["brokers"][3]["cordoned"] = True
     command = ("place", "--partitions", 6, "--replication-factor", 2, "-o", "json", *LEVELS, "--snapshot")
@@ -578,7 +579,7 @@ def test_no_broker_that_is_cordoned_is_used(rackspan, snapshot):
     assert losses[0]["losses"] == losses[1]["losses"]
 
 
-def test_a_placer_that_knows_no_racks_needs_none(rackspan, snapshot):
+def test_placer_without_rack_awareness_accepts_a_broker_without_a_rack(rackspan, snapshot):
     file = snapshot(cluster(racks={0: "/a", 1: None}))
     command = ("place", "--snapshot", file, "--partitions", 1, "--replication-factor", 2, "-o", "json")
     assert rackspan(*command, "--placer", "Simple").code == 0
@@ -589,7 +590,7 @@ def test_a_placer_that_knows_no_racks_needs_none(rackspan, snapshot):
 # -- plan ------------------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_has_its_certificate_and_only_what_changes(rackspan, prod):
+def test_json_plan_has_lower_bound_compliance_and_only_changed_partitions(rackspan, prod):
     ran = rackspan("plan", "--snapshot", prod, *LEVELS, "-o", "json")
     assert ran.code == 0
     plan = ran.json
@@ -610,7 +611,7 @@ def test_a_plan_has_its_certificate_and_only_what_changes(rackspan, prod):
 
 
 def after(document, plan):
-    """The cluster once a plan was carried out."""
+    """Return the cluster after the plan is carried out."""
     changed = {(one["topic"], one["partition"]): one["replicas"] for one in plan["partitions"]}
     for one in document["topics"]:
         for partition in one["partitions"]:
@@ -619,7 +620,7 @@ def after(document, plan):
 
 
 @pytest.mark.parametrize("wishes", [[], ["--drain-broker", 2], ["--drain-rack", "/us/us-1a"], ["--rebalance"]])
-def test_a_second_plan_is_empty_and_the_check_clean(rackspan, snapshot, wishes):
+def test_plan_is_empty_and_check_passes_after_the_first_plan_is_carried_out(rackspan, snapshot, wishes):
     document = cluster(FAIR, UNFAIR)
     plan = rackspan("plan", "--snapshot", snapshot(document), *LEVELS, *wishes, "-o", "json").json
     assert plan["partitions"]
@@ -630,7 +631,7 @@ def test_a_second_plan_is_empty_and_the_check_clean(rackspan, snapshot, wishes):
     assert rackspan("check", "--snapshot", done, *LEVELS, *drains).code == 0
 
 
-def test_a_reassignment_is_what_kafkas_tool_takes_and_creates_nothing(rackspan, prod):
+def test_reassignment_output_has_the_format_of_kafka_s_tool_and_no_new_partitions(rackspan, prod):
     wishes = ("--partitions", "orders=3", "--replication-factor", "orders=3")
     ran = rackspan("plan", "--snapshot", prod, *LEVELS, "--topic", "orders", *wishes, "-o", "reassignment")
     assert ran.json.keys() == {"version", "partitions"}
@@ -641,7 +642,7 @@ def test_a_reassignment_is_what_kafkas_tool_takes_and_creates_nothing(rackspan, 
     assert ran.code == 0
 
 
-def test_of_an_infeasible_plan_nothing_can_be_executed(rackspan, prod):
+def test_infeasible_plan_has_no_reassignment_output_and_names_the_smallest_change(rackspan, prod):
     wishes = ("--replication-factor", "orders=9")
     ran = rackspan("plan", "--snapshot", prod, *LEVELS, *wishes, "-o", "reassignment")
     assert (ran.code, ran.out) == (2, "")
@@ -656,7 +657,7 @@ def test_of_an_infeasible_plan_nothing_can_be_executed(rackspan, prod):
     ]
 
 
-def test_the_plan_for_a_pull_request_begins_with_the_certificate_and_folds_the_details(rackspan, prod):
+def test_markdown_plan_starts_with_the_lower_bound_and_folds_the_details(rackspan, prod):
     text = rackspan("plan", "--snapshot", prod, *LEVELS, "-o", "markdown").out
     assert text.startswith("## Kafka reassignment plan `")
     certificate, topics, details = (
@@ -665,7 +666,7 @@ def test_the_plan_for_a_pull_request_begins_with_the_certificate_and_folds_the_d
     assert certificate < topics < details < text.index("</details>")
 
 
-def test_the_plan_for_a_pull_request_mentions_nobody(rackspan, snapshot):
+def test_markdown_plan_escapes_mentions_and_links_in_level_names(rackspan, snapshot):
     file = snapshot(cluster(topic("orders", [0, 1], [1, 0])))
     ran = rackspan("plan", "--snapshot", file, "--levels", "@org/team,www.evil,a|b", "-o", "markdown")
     assert r"| @&#8203;org/team |" in ran.out
@@ -673,7 +674,7 @@ def test_the_plan_for_a_pull_request_mentions_nobody(rackspan, snapshot):
     assert r"| a\|b |" in ran.out
 
 
-def test_a_plan_says_which_replicas_it_removes_and_their_bytes_where_it_knows_all(rackspan, snapshot):
+def test_plan_states_removed_replicas_and_their_bytes_if_all_sizes_are_known(rackspan, snapshot):
     topics = [topic("a", [0, 1, 2], sizeBytes=1024), topic("b", [0, 1, 2])]
     for name, number, words in (("a", 1024, "1 replica removed (1.0 KiB)"), ("b", None, "1 replica removed")):
         options = ("plan", "--snapshot", snapshot(cluster(*topics)), "--replication-factor", f"{name}=2")
@@ -682,10 +683,10 @@ def test_a_plan_says_which_replicas_it_removes_and_their_bytes_where_it_knows_al
         assert (plan["removals"], plan["removedBytes"]) == (1, number)
         markdown = rackspan(*options, "-o", "markdown").out
         assert f"| bytes removed | {'not known' if number is None else '1.0 KiB'} |" in markdown
-        assert f"| `{name}` | 1 | 1 | 1 |" in markdown, "one more is copied, for the spread"
+        assert f"| `{name}` | 1 | 1 | 1 |" in markdown, "the fair spread needs one copy"
 
 
-def test_a_plan_with_fewer_replicas_than_min_insync_replicas_says_so_and_counts_them(rackspan, prod, tmp_path):
+def test_plan_warns_if_it_shrinks_partitions_below_min_insync_replicas(rackspan, prod, tmp_path):
     wishes = ("--snapshot", prod, *LEVELS, "--topic", "orders")
     less = ("--replication-factor", "orders=1")
     sentence = (
@@ -709,7 +710,7 @@ def test_a_plan_with_fewer_replicas_than_min_insync_replicas_says_so_and_counts_
     assert "belowMinInsync" not in rackspan("plan", *wishes, "--replication-factor", "orders=2", "-o", "json").json
 
 
-def test_the_plan_for_people_says_what_is_wrong_what_it_costs_and_what_changes(rackspan, prod):
+def test_plan_as_text_shows_compliance_moves_and_changes(rackspan, prod):
     text = rackspan("plan", "--snapshot", prod, *LEVELS).out
     assert "2 of 5 partitions are out of compliance now, 0 afterwards" in text
     assert "2 moves, the fewest there can be (lower bound 2); 20 B to copy" in text
@@ -717,8 +718,8 @@ def test_the_plan_for_people_says_what_is_wrong_what_it_costs_and_what_changes(r
     assert rackspan("plan", "--snapshot", prod, *LEVELS, "--topic", "orders").out.startswith("nothing to do: ")
 
 
-def test_a_plan_of_topics_that_are_only_created_has_nothing_to_move(rackspan, prod, tmp_path):
-    """Of the topics in the files it says what is created, just above."""
+def test_plan_of_new_topics_only_has_nothing_to_move(rackspan, prod, tmp_path):
+    """The output lists the created topics above that line."""
     (tmp_path / "new.yaml").write_text(yaml.safe_dump({**TOPIC, "metadata": {"name": "fresh"}}))
     files = ("plan", "--snapshot", prod, *LEVELS, "-f", "new.yaml")
     assert "\nnothing to move: no partition exists yet  (plan " in rackspan(*files).out
@@ -737,14 +738,14 @@ def test_help_has_examples_and_exit_codes(rackspan, command):
 
 
 @pytest.mark.parametrize("command", ["scan", "status", "drain"])
-def test_help_has_every_exit_code_and_names_who_ends_with_it(rackspan, command):
+def test_help_lists_all_exit_codes_and_names_the_command(rackspan, command):
     told = " ".join(rackspan(command, "--help").out.split()).partition("Exit codes: ")[2]
     codes = {int(number) for number in re.findall(r"(?:^|, | or )(\d+) ", told)}
     assert codes == set(ExitCode)
     assert command in told
 
 
-def test_a_defect_is_one_line_too(rackspan, prod, monkeypatch):
+def test_unexpected_exception_is_reported_in_one_line_with_exit_code_70(rackspan, prod, monkeypatch):
     def broken(*_):
         raise RuntimeError("out of\nluck")
 
@@ -758,17 +759,15 @@ def test_a_defect_is_one_line_too(rackspan, prod, monkeypatch):
     ("program", "shown"),
     [("/usr/bin/kubectl-rackspan", "kubectl rackspan"), ("/usr/bin/rackspan", "rackspan"), ("__main__.py", "rackspan")],
 )
-def test_usage_shows_how_it_was_called(monkeypatch, program, shown):
+def test_usage_shows_the_name_of_the_called_program(monkeypatch, program, shown):
     from rackspan.cli.shared.command_errors import called_as
 
     monkeypatch.setattr("sys.argv", [program])
     assert called_as() == shown
 
 
-def test_a_pinned_assignment_that_is_unfair_has_a_count_of_its_own_and_what_mending_it_costs(
-    rackspan, snapshot, tmp_path
-):
-    """Both replicas of one partition are in one zone, as its KafkaTopic says."""
+def test_plan_counts_pinned_unfair_partitions_separately_and_states_the_moves_to_fix_them(rackspan, snapshot, tmp_path):
+    """The assignment of the KafkaTopic puts both replicas of a partition in one zone."""
     lists = [[0, 1], [2, 3]]
     there = ("--snapshot", str(snapshot(cluster(topic("orders", *lists)))))
     spec = {**TOPIC["spec"], "partitions": 2, "replicationFactor": 2, "placement": {"assignment": lists}}
@@ -780,7 +779,7 @@ def test_a_pinned_assignment_that_is_unfair_has_a_count_of_its_own_and_what_mend
     assert "| pinned and unfair | 1 |" in rackspan(*arguments, "-o", "markdown").out
 
 
-def test_a_plan_whose_pinned_assignment_spreads_replicas_less_fairly_says_so(rackspan, snapshot, tmp_path):
+def test_plan_reports_a_pinned_assignment_that_makes_a_partition_unfair(rackspan, snapshot, tmp_path):
     there = ("--snapshot", str(snapshot(cluster(topic("orders", [0, 2], [2, 3])))))
     spec = {**TOPIC["spec"], "partitions": 2, "replicationFactor": 2, "placement": {"assignment": [[0, 1], [2, 3]]}}
     (tmp_path / "orders.json").write_text(json.dumps({**TOPIC, "spec": spec}))

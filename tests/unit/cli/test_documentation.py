@@ -1,4 +1,4 @@
-"""Every screen in docs/cli.md, import.md and tasks.md is what the command prints about examples/snapshots."""
+"""Screens in docs/cli.md, import.md and tasks.md equal the output of the commands for examples/snapshots."""
 
 import re
 import runpy
@@ -14,7 +14,7 @@ from rackspan.cli import app
 SCREENS = runpy.run_path(str(REPOSITORY / "docs" / "screens.py"))
 
 
-def test_there_is_a_screen_of_each_command():
+def test_documentation_has_a_screen_of_each_command():
     cli, imports, tasks = ({line.split()[0] for line in SCREENS["commands"](page)} for page in SCREENS["PAGES"])
     assert cli == {"snapshot", "check", "plan", "what-if", "place"}
     assert imports == {"import", "plan"}
@@ -22,12 +22,12 @@ def test_there_is_a_screen_of_each_command():
 
 
 @pytest.mark.parametrize("page", SCREENS["PAGES"], ids=lambda page: page.name)
-def test_the_screens_are_up_to_date(page):
+def test_screens_of_the_documentation_are_up_to_date(page):
     assert SCREENS["page"](page) == page.read_text(), "run: python docs/screens.py"
 
 
 @pytest.mark.parametrize("line", SCREENS["commands"](SCREENS["PAGES"][0]))
-def test_a_terminal_of_80_columns_shows_all_of_a_screen(line, monkeypatch):
+def test_terminal_of_80_columns_shows_the_whole_screen(line, monkeypatch):
     monkeypatch.chdir(REPOSITORY / "examples" / "snapshots")
     narrow, wide = (
         CliRunner(env=env).invoke(app, shlex.split(line)).stdout
@@ -42,7 +42,7 @@ def _letters(lines):
     return Counter("".join(line for line in lines if "─" not in line).replace(" ", ""))
 
 
-def test_the_screen_of_the_readme_is_one_of_those_for_on_call():
+def test_screen_of_the_readme_is_on_the_on_call_page():
     readme, page = ((REPOSITORY / name).read_text() for name in ("README.md", "docs/on-call.md"))
     (screen,) = re.findall(r"^```console\n(.*?)^```$", readme, re.MULTILINE | re.DOTALL)
     assert screen in page, "test_on_call.py keeps that page up to date"

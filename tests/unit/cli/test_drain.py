@@ -1,4 +1,4 @@
-"""`rackspan drain` and `rackspan uncordon`: what they ask for, what they refuse, and when they have waited enough."""
+"""`rackspan drain` and `rackspan uncordon`: what they change and reject, and when they stop waiting."""
 
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -58,7 +58,7 @@ def moving(state="Running", moved=1):
 
 
 class Edits:
-    """An object in memory; each look at it is the next of `looks`, the last one again and again."""
+    """A RackTopology in memory. Each read after a change returns the next of `looks`; the last one repeats."""
 
     def __init__(self, *looks, managers=()):
         self.looks = list(looks) or [({}, ())]
@@ -101,7 +101,7 @@ class Edits:
 
 @pytest.fixture
 def drained(monkeypatch):
-    """Have a RackTopology: `drained(Edits(...), planned=...)`."""
+    """A function that sets the RackTopology and its plan: `drained(Edits(...), planned=...)`."""
 
     def have(edits, planned=PLANNED):
         @asynccontextmanager
@@ -116,7 +116,7 @@ def drained(monkeypatch):
     return have
 
 
-def test_a_drain_is_asked_for_and_its_size_is_told(drained):
+def test_drain_changes_the_topology_and_prints_the_size_of_the_plan(drained):
     edits = drained(Edits())
     ran = cli("drain", "4", "--rack", "eu/eu-1a", *TOPOLOGY)
     assert (ran.code, edits.spec, edits.approved) == (0, Drains((4,), ("/eu/eu-1a",)), [])
@@ -132,13 +132,13 @@ def test_a_drain_is_asked_for_and_its_size_is_told(drained):
     assert again.out.splitlines()[1] == "RackTopology kafka/prod: brokers and racks to drain: 4, /eu/eu-1a (as before)"
 
 
-def test_what_the_plan_removes_is_told_with_what_it_copies(drained):
+def test_drain_prints_removed_replicas_next_to_the_bytes_to_copy(drained):
     drained(Edits(), replace(PLANNED, removals=2, removed_bytes=2**30))
     said = cli("drain", "4", *TOPOLOGY).out.splitlines()[0]
     assert "(3 moves, 3.0 GiB to copy; 2 replicas removed (1.0 GiB))" in said
 
 
-def test_programs_get_an_object_per_line(drained):
+def test_json_output_of_drain_has_one_object_per_line(drained):
     drained(Edits())
     ran = cli("drain", "4,5", *TOPOLOGY, "-o", "json")
     assert [yaml.safe_load(line) for line in ran.out.splitlines()] == [
@@ -156,7 +156,7 @@ def test_programs_get_an_object_per_line(drained):
     ]
 
 
-def test_a_dry_run_prints_what_belongs_into_git_and_changes_nothing(drained):
+def test_dry_run_of_drain_prints_the_manifest_and_changes_nothing(drained):
     edits = drained(Edits())
     ran = cli("drain", "4", *TOPOLOGY, "--dry-run=client", "-o", "yaml")
     assert yaml.safe_load(ran.out) == {
@@ -171,7 +171,7 @@ def test_a_dry_run_prints_what_belongs_into_git_and_changes_nothing(drained):
     assert (edits.changes, edits.spec) == ([(Drains((4,)), True)], Drains())
 
 
-def test_waiting_ends_when_nothing_is_left(drained):
+def test_drain_with_wait_ends_when_no_replica_is_left(drained):
     edits = drained(
         Edits(
             ({"drains": []}, ()),
@@ -191,7 +191,7 @@ def test_waiting_ends_when_nothing_is_left(drained):
 
 
 class Reader:
-    """Standard output whose reader goes away, or whose disk is full, before the line of that number."""
+    """Standard output that fails from line `number` on: its reader has exited, or its disk is full."""
 
     def __init__(self, monkeypatch, number, error):
         self.lines, self._at, self._error = [], number, error
@@ -206,7 +206,7 @@ class Reader:
 
 
 @pytest.mark.parametrize(("error", "code"), [(BrokenPipeError(32, "Broken pipe"), 0), (OSError(28, "No space"), 74)])
-def test_who_has_no_reader_any_more_drains_all_the_same(drained, monkeypatch, error, code):
+def test_drain_continues_after_standard_output_fails(drained, monkeypatch, error, code):
     edits = drained(Edits(({"drains": [entry("4", 3)], **PENDING}, ()), ({"drains": [entry("4", 0)]}, ())))
     Reader(monkeypatch, 2, error)
     ran = cli("drain", "4", *TOPOLOGY, "--approve", "--wait")
@@ -214,7 +214,7 @@ def test_who_has_no_reader_any_more_drains_all_the_same(drained, monkeypatch, er
     assert (edits.spec.targets, edits.approved, len(edits.looks)) == (("4",), [PLANNED.hash], 1)
 
 
-def test_a_plan_that_nobody_reads_is_no_reason_to_drain(drained, monkeypatch):
+def test_drain_changes_nothing_if_the_plan_cannot_be_printed(drained, monkeypatch):
     edits = drained(Edits())
     Reader(monkeypatch, 1, BrokenPipeError(32, "Broken pipe"))
     ran = cli("drain", "4", *TOPOLOGY, "--approve", "--wait")
@@ -224,7 +224,7 @@ def test_a_plan_that_nobody_reads_is_no_reason_to_drain(drained, monkeypatch):
 
 @pytest.mark.parametrize("call", ["read", "approve"])
 @pytest.mark.parametrize(("remedy", "code"), [(Remedy.RETRY, 0), (Remedy.ACCESS, 3)])
-def test_an_api_server_that_does_not_answer_once_is_asked_again(drained, call, remedy, code):
+def test_drain_retries_if_the_api_server_is_unreachable_and_ends_if_access_is_denied(drained, call, remedy, code):
     waits = {"drains": [entry("4", 3)], **PENDING}, ()
     edits = drained(Edits(waits, waits, ({"drains": [entry("4", 0)]}, ())))
     answers, away = getattr(edits, call), [FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "it is away", remedy))]
@@ -241,7 +241,7 @@ def test_an_api_server_that_does_not_answer_once_is_asked_again(drained, call, r
     assert ran.hint == ("the drain is still in the RackTopology; rackspan uncordon ends it" if code else "")
 
 
-def test_who_stops_waiting_is_told_that_the_drain_goes_on(drained):
+def test_interrupted_wait_prints_that_the_drain_stays_in_the_topology(drained):
     edits = drained(Edits(({"drains": [entry("4", 3)]}, ())))
 
     async def interrupted():
@@ -252,14 +252,14 @@ def test_who_stops_waiting_is_told_that_the_drain_goes_on(drained):
     assert (ran.code, ran.err) == (130, "note: the drain is still in the RackTopology; rackspan uncordon ends it\n")
 
 
-def test_a_reassignment_from_before_the_drain_ends_no_waiting_for_the_drains_own_plan(drained):
+def test_reassignment_from_before_the_drain_does_not_end_the_wait(drained):
     left = {"drains": [entry("4", 3)]}
     looks = [(left, (moving(),)), ({**left, **PENDING}, (moving("Stopped"),)), ({"drains": [entry("4", 0)]}, ())]
     drained(Edits(*looks))
     assert cli("drain", "4", *TOPOLOGY, "--wait").code == 0
 
 
-def test_another_plan_than_the_one_shown_is_not_approved(drained):
+def test_drain_does_not_approve_a_plan_that_differs_from_the_one_shown(drained):
     other = {"plan": {"hash": "ffff", "topics": 1, "moves": 9, "lowerBound": 3, "reorders": 0, "partitions": 3}}
     edits = drained(Edits((other, ())))
     ran = cli("drain", "4", *TOPOLOGY, "--approve", "--timeout", "1s")
@@ -267,7 +267,7 @@ def test_another_plan_than_the_one_shown_is_not_approved(drained):
     assert ran.error == "plan 0123456789abcdef was shown, and the operator's is ffff: it is not approved"
 
 
-def test_where_nothing_has_to_move_there_is_nothing_to_approve(drained):
+def test_drain_of_a_broker_without_replicas_approves_nothing(drained):
     nothing = replace(PLANNED, hash="0123", moves=0, bytes=0, empty=True, there=0, leave=0)
     edits = drained(Edits(({"drains": [entry("4", 0)]}, ())), nothing)
     ran = cli("drain", "4", *TOPOLOGY, "--approve", "--wait")
@@ -277,13 +277,13 @@ def test_where_nothing_has_to_move_there_is_nothing_to_approve(drained):
 
 
 @pytest.mark.parametrize("state", ["Failed", "Stopped", "Cancelled"])
-def test_a_reassignment_that_does_not_succeed_ends_the_waiting(drained, state):
+def test_wait_ends_with_an_error_if_the_reassignment_does_not_succeed(drained, state):
     drained(Edits(({"drains": [entry("4", 3)]}, (moving(),)), ({"drains": [entry("4", 3)]}, (moving(state),))))
     ran = cli("drain", "4", *TOPOLOGY, "--wait")
     assert (ran.code, ran.error) == (4, f"Reassignment kafka/prod-0123 has ended as {state}: a broker is gone")
 
 
-def test_while_a_plan_waits_for_approval_it_is_said_how_to_give_it(drained):
+def test_wait_prints_how_to_approve_a_pending_plan(drained):
     waits = {
         "type": "Reassigned",
         "status": "False",
@@ -297,7 +297,7 @@ def test_while_a_plan_waits_for_approval_it_is_said_how_to_give_it(drained):
     assert "3 replicas left; 4: 3 replicas left: they wait; to approve it: kubectl annotate" in ran.out
 
 
-def test_a_status_from_before_the_change_proves_nothing(drained):
+def test_wait_ignores_a_status_of_an_older_generation(drained):
     drained(Edits(({"drains": [entry("4", 0)], "observedGeneration": 1}, ())))
     ran = cli("drain", "4", *TOPOLOGY, "--wait", "--timeout", "1s")
     assert ran.code == 4
@@ -305,7 +305,7 @@ def test_a_status_from_before_the_change_proves_nothing(drained):
 
 
 def blocked(target, **counts):
-    """An entry whose replicas are left for these reasons."""
+    """Return an entry whose replicas are left for these reasons."""
     blocks = [
         {"reason": reason, "topics": 1, "replicas": count, "samples": ["orders"]} for reason, count in counts.items()
     ]
@@ -325,7 +325,7 @@ def blocked(target, **counts):
         ({}, {}, 4),
     ],
 )
-def test_waiting_ends_where_only_replicas_are_left_that_no_plan_moves(drained, spec, counts, code):
+def test_wait_ends_if_only_replicas_are_left_that_no_plan_moves(drained, spec, counts, code):
     edits = drained(Edits(({"drains": [blocked("4", **counts) if counts else entry("4", 3)]}, ())))
     edits.more = spec
     ran = cli("drain", "4", *TOPOLOGY, "--wait", "--timeout", "1s")
@@ -333,11 +333,11 @@ def test_waiting_ends_where_only_replicas_are_left_that_no_plan_moves(drained, s
     if code == 5:
         left = sum(counts.values())
         assert ran.error == f"no plan moves what is left: 4: {left} replicas left: they wait"
-        assert len(ran.hint.split("; ")) == len(counts), "a way out for each"
+        assert len(ran.hint.split("; ")) == len(counts), "one hint for each reason"
 
 
 def shown_before(counts, *, empty, limit=None):
-    """What a plan says where these replicas are on broker 4."""
+    """Return the plan of a drain of broker 4 that has these replicas."""
     left = topology(status={"drains": [blocked("4", **counts)]}).status.drains
     there, leave = sum(counts.values()), counts.get("PlanPending", 0)
     return replace(PLANNED, empty=empty, there=there, leave=leave, left=left, limit=limit)
@@ -352,7 +352,7 @@ def shown_before(counts, *, empty, limit=None):
         ({}, {"Infeasible": 2}, 0),
     ],
 )
-def test_without_waiting_the_same_is_said_of_replicas_that_no_plan_moves(drained, spec, counts, code):
+def test_drain_without_wait_reports_replicas_that_no_plan_moves(drained, spec, counts, code):
     edits = drained(Edits(({"drains": [blocked("4", **counts)]}, ())), shown_before(counts, empty=True))
     edits.more = spec
     ran = cli("drain", "4", *TOPOLOGY)
@@ -372,7 +372,7 @@ def test_without_waiting_the_same_is_said_of_replicas_that_no_plan_moves(drained
         )
 
 
-def test_what_leaves_what_stays_and_what_comes_next_are_said_without_waiting(drained):
+def test_drain_without_wait_prints_moved_and_remaining_replicas_and_the_next_steps(drained):
     counts = {"PlanPending": 3, "ExplicitAssignment": 1}
     drained(Edits(), shown_before(counts, empty=False, limit="the plan is above maxMoves (2)"))
     ran = cli("drain", "4", *TOPOLOGY)
@@ -401,14 +401,14 @@ def test_what_leaves_what_stays_and_what_comes_next_are_said_without_waiting(dra
         ({"max_bytes": 1_000}, 0, None, None),
     ],
 )
-def test_the_limit_that_is_named_is_the_one_by_which_the_operator_holds_a_plan(limits, moves, size, said):
+def test_drain_names_the_limit_by_which_the_operator_holds_the_plan(limits, moves, size, said):
     assert command._limit_reached(TopologyReassignment(**limits), moves, size) == said
     part = PlanPart("hash", moves, size, automatic=True)
     held = judge_approval({"a": part}, (), Terms(**limits)).holds if moves else {}
     assert held == ({} if said is None else {"a": ApprovalHold.LIMIT})
 
 
-def test_one_timeout_is_for_the_plan_and_the_waiting_together(drained, monkeypatch):
+def test_timeout_covers_the_approval_and_the_wait_together(drained, monkeypatch):
     now, waited = [100.0], []
 
     async def until(look, _over, seconds):
@@ -424,7 +424,7 @@ def test_one_timeout_is_for_the_plan_and_the_waiting_together(drained, monkeypat
 
 
 @pytest.mark.parametrize(("remedy", "code"), [(Remedy.RETRY, 0), (Remedy.SPEC, 2)])
-def test_waiting_goes_on_while_nobody_answers_and_ends_where_something_is_refused(drained, monkeypatch, remedy, code):
+def test_wait_retries_if_kafka_is_unreachable_and_ends_if_a_setting_is_rejected(drained, monkeypatch, remedy, code):
     asked = []
 
     async def kafka(seen, _connection, _brokers):
@@ -440,7 +440,7 @@ def test_waiting_goes_on_while_nobody_answers_and_ends_where_something_is_refuse
     assert ("not seen now: no answer" in ran.out) == (code == 0)
 
 
-def test_kafkas_own_word_is_asked_for_where_it_can_be(drained, monkeypatch):
+def test_wait_with_bootstrap_server_also_checks_the_replicas_in_kafka(drained, monkeypatch):
     asked = []
 
     async def kafka(seen, _connection, brokers):
@@ -458,7 +458,7 @@ def test_kafkas_own_word_is_asked_for_where_it_can_be(drained, monkeypatch):
 
 
 @pytest.mark.parametrize("code", [ExitCode.KAFKA, ExitCode.BAD_INPUT], ids=["away", "not allowed"])
-def test_where_the_plan_cannot_be_made_the_drain_is_asked_for_and_not_approved(drained, monkeypatch, code):
+def test_drain_is_stored_without_a_plan_but_rejected_with_approve(drained, monkeypatch, code):
     def away(*_):
         raise CommandError("no broker answers", code=code)
 
@@ -473,7 +473,7 @@ def test_where_the_plan_cannot_be_made_the_drain_is_asked_for_and_not_approved(d
     assert "how much has to move is not known here: no broker answers" in ran.err
 
 
-def test_a_field_that_somebody_else_applies_is_told(drained):
+def test_drain_warns_if_another_field_manager_applies_the_field(drained):
     drained(Edits(managers=("argocd-controller",)))
     assert "applied by argocd-controller, which may put it back" in cli("drain", "4", *TOPOLOGY).err
 
@@ -495,21 +495,21 @@ def test_watch_follows_a_reassignment_until_it_has_ended(drained):
     assert "record" not in events[0]
 
 
-def test_watch_once_prints_how_far_it_is_and_ends(drained):
+def test_watch_once_prints_the_progress_and_ends(drained):
     edits = drained(Edits(({}, (moving(),))))
     edits.generation = 2
     ran = cli("watch", *TOPOLOGY, "--once")
     assert (ran.code, ran.out) == (0, "prod-0123: Running, 1 of 3 moves\n")
 
 
-def test_watch_fails_where_a_reassignment_does_not_succeed(drained):
+def test_watch_fails_if_the_reassignment_does_not_succeed(drained):
     edits = drained(Edits(({}, (moving(),)), ({}, (moving("Stopped"),))))
     edits.generation = 2
     ran = cli("watch", *TOPOLOGY)
     assert (ran.code, ran.error) == (4, "Reassignment kafka/prod-0123 has ended as Stopped")
 
 
-def test_without_a_reassignment_watch_looks_for_what_apply_carries_out(drained, monkeypatch):
+def test_watch_without_a_reassignment_looks_for_a_plan_of_apply(drained, monkeypatch):
     def at(*_):
         raise CommandError("asked for the journal")
 
@@ -526,7 +526,7 @@ def test_without_a_reassignment_watch_looks_for_what_apply_carries_out(drained, 
         ({"status": "False", "reason": "PlanPending", "message": "plan d4 waits"}, ": plan d4 waits"),
     ],
 )
-def test_where_nothing_is_carried_out_watch_says_what_waits(planned, waits):
+def test_watch_without_a_running_reassignment_prints_the_pending_plan(planned, waits):
     when = {"type": "Reassigned", "lastTransitionTime": "2026-01-01T00:00:00Z"}
     found = topology(status={"conditions": [planned | when] if planned else []})
     told = watch._nothing_to_watch(SimpleNamespace(inputs=SimpleNamespace(scan=SimpleNamespace(topology=found))))
@@ -534,7 +534,7 @@ def test_where_nothing_is_carried_out_watch_says_what_waits(planned, waits):
     assert (told.hint, told.code) == ("rackspan status --topology kafka/prod shows its state", 4)
 
 
-def test_uncordon_takes_off_what_was_drained(drained):
+def test_uncordon_removes_brokers_and_racks_from_the_drains(drained):
     edits = drained(Edits())
     edits.spec = Drains((4, 5), ("eu/eu-1a",))
     ran = cli("uncordon", "4", "--rack", "/eu/eu-1a", *TOPOLOGY)
@@ -545,7 +545,7 @@ def test_uncordon_takes_off_what_was_drained(drained):
     assert "brokers and racks to drain: 5 (as before)" in again.out
 
 
-def test_a_broker_that_its_rack_drains_is_not_uncordoned_by_itself(drained):
+def test_uncordon_rejects_a_broker_whose_rack_is_drained(drained):
     edits = drained(Edits())
     edits.spec = Drains((1,), ("/eu/eu-1a",))
     ran = cli("uncordon", "1", *TOPOLOGY)
@@ -584,7 +584,7 @@ def test_a_broker_that_its_rack_drains_is_not_uncordoned_by_itself(drained):
         ),
     ],
 )
-def test_what_cannot_be_meant_is_refused(drained, arguments, error):
+def test_drain_and_uncordon_reject_invalid_arguments(drained, arguments, error):
     edits = drained(Edits())
     ran = cli(*arguments)
     assert (ran.code, ran.error, edits.changes) == (2, error, [])

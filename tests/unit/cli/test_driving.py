@@ -1,4 +1,4 @@
-"""What signals do to a plan that is carried out: the copies under way end first, unless somebody insists."""
+"""Effect of signals on a running plan: SIGINT lets running copies end first; other signals stop at once."""
 
 import errno
 import os
@@ -16,13 +16,13 @@ from rackspan.reconcile.failures import Failure, FailureError, Remedy
 
 @dataclass
 class Scripted:
-    """An executor whose passes are given; a signal in the script comes to this process before the pass ends."""
+    """An executor with scripted passes. It sends the signals of a pass to this process before the pass ends."""
 
     script: list
     calls: list = field(default_factory=list)
     record: object = field(default_factory=lambda: SimpleNamespace(throttles=("one",), started={}))
     away: list = field(default_factory=list)
-    """Signals that come while Kafka does not answer to `pause`."""
+    """Signals that arrive while `pause` fails because Kafka does not respond."""
 
     async def advance(self):
         return self._next("advance")
@@ -51,7 +51,7 @@ class Scripted:
 
 
 class Silent:
-    """Shows nothing, and loses standard output at the pass of that number."""
+    """A display that prints nothing and loses standard output at pass number `loses_at`."""
 
     def __init__(self, loses_at=None):
         self.told, self.lost = [], None
@@ -91,7 +91,7 @@ async def driven(executor, shown, how=drive):
         ([(2, INT), (2, HUP)], ["advance", "wind down", "pause"], Ended.INTERRUPTED),
     ],
 )
-async def test_copies_under_way_end_first_unless_somebody_insists(script, calls, ended):
+async def test_sigint_lets_running_copies_end_and_a_second_or_other_signal_stops_at_once(script, calls, ended):
     executor, shown = Scripted(script), Silent()
     assert (await driven(executor, shown))[0] is ended
     assert executor.calls == calls
@@ -108,7 +108,7 @@ async def test_copies_under_way_end_first_unless_somebody_insists(script, calls,
         ((), {}, [(AWAY, INT)], ["advance", "pause"]),
     ],
 )
-async def test_copies_of_an_earlier_command_end_first_where_no_pass_has_seen_them_yet(
+async def test_sigint_before_the_first_complete_pass_waits_for_copies_of_an_earlier_command(
     throttles, started, script, calls
 ):
     executor = Scripted(script, record=SimpleNamespace(throttles=throttles, started=started))
@@ -124,33 +124,33 @@ async def test_copies_of_an_earlier_command_end_first_where_no_pass_has_seen_the
         ([(2,), (None,)], ["advance", "advance"], Ended.FINISHED),
     ],
 )
-async def test_where_nobody_reads_any_more_copies_under_way_end_and_no_other_begins(script, calls, ended):
+async def test_lost_standard_output_lets_running_copies_end_and_starts_no_others(script, calls, ended):
     executor, shown = Scripted(script), Silent(loses_at=2)
     assert (await driven(executor, shown))[0] is ended
     assert executor.calls == calls
 
 
-async def test_cancelling_goes_on_where_nobody_reads_any_more():
+async def test_cancel_continues_after_standard_output_is_lost():
     executor = Scripted([(2,), (1,), (None,)])
     assert (await driven(executor, Silent(loses_at=1), take_back))[0] is Ended.FINISHED
 
 
-async def test_taking_back_ends_at_once_and_tells_which_throttles_are_left_then():
+async def test_sigint_stops_a_cancel_at_once_and_returns_the_result_of_pause():
     executor = Scripted([(2, INT)])
     assert await driven(executor, Silent(), take_back) == (Ended.INTERRUPTED, a_pass(0))
     assert executor.calls == ["take back", "pause"]
 
 
 @pytest.mark.parametrize("one", [INT, TERM, HUP, QUIT])
-async def test_no_signal_ends_the_clearing_of_throttles(one):
-    """Kafka does not answer twice, and each time somebody loses patience."""
+async def test_signals_do_not_stop_the_clearing_of_throttles(one):
+    """Kafka does not respond to two requests, and a signal arrives each time."""
     executor, shown = Scripted([(2, TERM)], away=[one, one]), Silent()
     assert (await driven(executor, shown))[0] is Ended.INTERRUPTED
     assert executor.calls == ["advance", "pause", "pause", "pause"]
     assert any("only SIGKILL ends it" in message for _, message in shown.told) == (one == INT)
 
 
-async def test_a_hang_up_that_nohup_ignores_stops_nothing():
+async def test_sighup_that_nohup_ignores_does_not_stop_the_plan():
     before = signal.signal(HUP, signal.SIG_IGN)
     try:
         executor = Scripted([(2, HUP), (None,)])
