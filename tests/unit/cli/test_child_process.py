@@ -39,7 +39,7 @@ def test_response_that_crashes_the_kafka_client_gives_an_error_message_and_exit_
     assert not list(tmp_path.iterdir())
 
 
-def test_the_detailed_exit_code_of_a_crash_is_that_of_an_error(tmp_path):
+def test_crash_with_detailed_exitcode_exits_with_1(tmp_path):
     with HostileKafka(spoiling("Metadata", "cluster_id", None)) as kafka:
         ran = run_in_process(tmp_path, "plan", "--bootstrap-server", kafka.address, "--detailed-exitcode")
     assert ran.code == 1

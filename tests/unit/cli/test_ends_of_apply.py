@@ -1,4 +1,4 @@
-"""How `rackspan apply` ends, and what it leaves, on a Kafka in memory."""
+"""How `rackspan apply` ends and what it leaves, with a simulated Kafka."""
 
 import asyncio
 import itertools
@@ -36,7 +36,7 @@ SLOW = ("--throttle", "5kB/s")
 
 
 class Kafka(SimulatedKafka):
-    """Copies with each look what is not `stuck`; before the look of that number, it does `at_looks`."""
+    """Completes the copies of partitions outside `stuck` at each look. Before look n, it calls `at_looks[n]`."""
 
     def __post_init__(self):
         super().__post_init__()
@@ -53,7 +53,7 @@ class Kafka(SimulatedKafka):
 
 @dataclass
 class Going:
-    """A plan that is in the journal, on the way from some replicas to others."""
+    """A plan under way, which is in the journal, and the Kafka that it changes."""
 
     kafka: Kafka
     journal: JournalFile
@@ -65,7 +65,7 @@ class Going:
         return self.apply("--approve", HASH, *arguments)
 
     def another(self, *arguments):
-        """Another plan, which is made of the replicas that are there now."""
+        """Apply another plan, which is made from the current replicas."""
         return self.apply("--replication-factor", "b=3", *arguments)
 
     def write(self, *, sizes=None, **more):
@@ -105,16 +105,16 @@ def _snapshot(kafka, folder):
 
 
 class TestThrottlesOfABrokerThatIsGone:
-    """It may never be back, and may not be in the way of the next plan."""
+    """The broker may never return, so its throttles must not block the next plan."""
 
     @pytest.fixture
     def gone(self, going):
-        """All replicas have left broker 0, which is switched off before its throttles are cleared."""
+        """All replicas leave broker 0, which stops before its throttles are cleared."""
         going = going({A: (0, 1), B: (1, 0)}, {A: (3, 1), B: (1, 2)})
         going.kafka.at_looks[3] = lambda: going.kafka.kill(0)
         return going
 
-    def test_are_all_that_is_left_of_a_plan_that_is_done(self, gone):
+    def test_finished_plan_reports_throttles_left_on_the_offline_broker(self, gone):
         ran = gone.on(*SLOW)
         assert ran.code == 4
         assert ran.error == "throttles are still set, without effect, on broker 0, which is away"
@@ -123,7 +123,7 @@ class TestThrottlesOfABrokerThatIsGone:
         assert gone.journal.read(CLUSTER_ID).changes == ()
         assert gone.throttles == {0}
 
-    def test_go_on_with_the_next_plan_which_is_made_and_approved_as_any(self, gone):
+    def test_next_plan_is_made_and_approved_as_usual_and_keeps_the_throttles_in_the_journal(self, gone):
         gone.on(*SLOW)
         dry = gone.another("--dry-run", "-o", "json")
         assert (dry.code, dry.json["moves"]) == (0, 1)
@@ -133,19 +133,19 @@ class TestThrottlesOfABrokerThatIsGone:
         assert gone.throttles == {0}
 
     @pytest.mark.parametrize("arguments", [("--replication-factor", "b=2"), ("--cancel",)])
-    def test_are_cleared_once_it_is_back(self, gone, arguments):
+    def test_throttles_are_cleared_after_the_broker_is_online_again(self, gone, arguments):
         gone.on(*SLOW)
         assert gone.apply(*arguments).code == 4
         gone.kafka.revive(0)
         ran = gone.apply(*arguments)
         assert (ran.code, gone.kafka.configs, gone.journal.path.exists()) == (0, {}, False), ran.err
 
-    def test_are_no_plan_to_watch(self, gone):
+    def test_watch_does_not_take_remaining_throttles_for_a_plan(self, gone):
         gone.on(*SLOW)
         ran = cli("watch", *SERVER, "--journal", gone.journal.path)
         assert (ran.code, ran.error) == (4, "rackspan apply carries out no plan on this cluster from this machine")
 
-    def test_are_all_that_is_left_of_a_plan_that_is_cancelled(self, gone):
+    def test_cancelled_plan_reports_throttles_left_on_the_offline_broker(self, gone):
         gone.kafka.stuck = {A}
         gone.kafka.at_looks[3] = lambda: gone.kafka.kill(3)
         assert gone.on(*SLOW, "--patience", "1").code == 4
@@ -154,8 +154,8 @@ class TestThrottlesOfABrokerThatIsGone:
         assert (gone.kafka.state[A].replicas, gone.throttles) == ((0, 1), {3})
 
 
-def test_watching_writes_nothing_for_whoever_is_at_work(going):
-    """A topic that was created anew is one of which throttles are forgotten: by `rackspan apply` alone."""
+def test_watch_does_not_change_the_journal(going):
+    """The topic was created again, so its throttles are obsolete. Only `rackspan apply` removes them."""
     held = Setting(SettingKind.TOPIC, "a", FOLLOWERS)
     going = going({A: (0, 1)}, {A: (0, 3)}, topic_ids={"a": "old"}, throttles={held: SetThrottle(None, ("0:3",))})
     going.kafka.state[A].topic_id = "new"
@@ -165,7 +165,7 @@ def test_watching_writes_nothing_for_whoever_is_at_work(going):
 
 
 class TestWhatIsLeft:
-    """The reason comes first, then what is left of throttles and reassignments, and only where something is."""
+    """The error states the reason first, then the throttles and reassignments that are left, if any."""
 
     @pytest.fixture
     def stuck(self, going):
@@ -174,7 +174,7 @@ class TestWhatIsLeft:
         return going
 
     def away(self, kafka, since):
-        """Let Kafka not answer from this look on, until it is told to."""
+        """Make Kafka unavailable from look number `since` on."""
         looks = itertools.count()
 
         async def cluster():
@@ -184,7 +184,7 @@ class TestWhatIsLeft:
 
         kafka.cluster = cluster
 
-    def test_no_throttle_is_cleared_where_none_is_set(self, stuck):
+    def test_apply_does_not_try_to_clear_throttles_if_none_is_set(self, stuck):
         self.away(stuck.kafka, 4)
         began = time.monotonic()
         ran = stuck.on("--patience", "1")
@@ -202,7 +202,7 @@ class TestWhatIsLeft:
             ),
         ],
     )
-    def test_what_kafka_says_is_the_reason_and_brokers_are_named_where_a_throttle_may_be_set(
+    def test_error_has_the_reason_of_kafka_and_names_brokers_whose_throttles_may_be_set(
         self, stuck, monkeypatch, answer, left
     ):
         async def answered(changes):
@@ -220,7 +220,7 @@ class TestWhatIsLeft:
         )
         assert ran.error.endswith(f"{answer.what}{left}")
 
-    def test_a_plan_whose_throttles_kafka_does_not_allow_is_cancelled_without_that_right(self, stuck):
+    def test_plan_whose_throttles_kafka_refuses_is_cancelled_without_that_permission(self, stuck):
         async def refused(changes):
             return dict.fromkeys(changes, REFUSED)
 
@@ -231,19 +231,19 @@ class TestWhatIsLeft:
         assert (ran.code, stuck.journal.path.exists(), stuck.kafka.copies) == (0, False, []), ran.err
 
     @pytest.mark.parametrize("signals", [(signal.SIGINT,), (signal.SIGTERM,)])
-    def test_a_copy_to_a_broker_that_died_is_told(self, stuck, signals):
+    def test_interrupted_apply_reports_a_copy_to_a_failed_broker(self, stuck, signals):
         stuck.kafka.at_looks = {4: lambda: stuck.kafka.kill(3), 6: lambda: os.kill(os.getpid(), *signals)}
         ran = stuck.on()
         assert ran.code == 130, ran.err
         assert "1 reassignment under way goes on in Kafka; --cancel takes it back" in ran.err
 
-    def test_patience_ends_with_a_copy_to_a_broker_that_died(self, stuck):
+    def test_apply_ends_after_its_patience_if_a_copy_waits_for_a_failed_broker(self, stuck):
         stuck.kafka.at_looks[4] = lambda: stuck.kafka.kill(3)
         ran = stuck.on("--patience", "1")
         assert (ran.code, ran.error) == (4, "nothing could be moved for 1 s: a-0 waits: BrokerOffline (broker 3)")
         assert "1 reassignment under way goes on in Kafka; --cancel takes it back" in ran.err
 
-    def test_a_plan_that_is_stopped_tells_what_goes_on(self, stuck):
+    def test_stopped_plan_reports_the_reassignments_that_continue_in_kafka(self, stuck):
         def moved():
             stuck.kafka.racks = {**stuck.kafka.racks, 1: ("x", "elsewhere")}
 
@@ -254,7 +254,7 @@ class TestWhatIsLeft:
         assert "1 reassignment under way goes on in Kafka; --cancel takes it back" in ran.err
         assert stuck.kafka.configs == {}
 
-    def test_ctrl_c_while_it_is_taken_back_is_an_interruption(self, stuck):
+    def test_sigint_during_cancel_exits_with_130_and_cancel_can_be_repeated(self, stuck):
         stuck.on("--patience", "1")
 
         async def alter(targets, same_size=()):
@@ -270,7 +270,7 @@ class TestWhatIsLeft:
         assert stuck.apply("--cancel").code == 0
 
 
-def test_what_is_cancelled_waits_for_no_reassignment_that_has_nothing_of_ours(going):
+def test_cancel_does_not_wait_for_a_reassignment_of_another_client(going):
     going = going({A: (0, 1), B: (0, 1)}, {A: (0, 3), B: (0, 2)})
     going.kafka.stuck = {B}
     going.kafka.reassigned_by_others(B, (1, 3))
@@ -279,7 +279,7 @@ def test_what_is_cancelled_waits_for_no_reassignment_that_has_nothing_of_ours(go
     assert going.kafka.state[B].of_others
 
 
-def test_only_the_plan_that_is_approved_is_cancelled(going):
+def test_cancel_rejects_the_hash_of_another_plan_and_always_includes_all_topics(going):
     going = going({A: (0, 1)}, {A: (0, 3)})
     before = going.journal.path.read_bytes()
     ran = going.apply("--cancel", "--approve", "0" * 32)
@@ -290,7 +290,7 @@ def test_only_the_plan_that_is_approved_is_cancelled(going):
     assert f"note: --cancel is for all topics of plan {HASH}, also with --topic or --filename" in ran.err
 
 
-def test_what_is_cancelled_says_which_replica_stays_for_a_broker_that_is_away(going):
+def test_cancel_reports_a_partition_that_it_cannot_restore_because_a_broker_is_offline(going):
     going = going({A: (0, 1)}, {A: (0, 3)}, started={A: (0, 1, 3)})
     going.kafka.state[A] = SimulatedPartition((0, 1, 3), {0, 3}, 0)
     going.kafka.kill(1)
@@ -301,7 +301,7 @@ def test_what_is_cancelled_says_which_replica_stays_for_a_broker_that_is_away(go
 
 
 def follow(going, monkeypatch, *changes):
-    """Watch a plan; after the look of its number, each of `changes` happens."""
+    """Watch a plan. After each look, call the next of `changes`."""
     waits = iter(changes)
 
     async def sleep(_):
@@ -319,7 +319,7 @@ class TestWatching:
         going.kafka.reassigned_by_others(A, (0, 1, 3))
         return going
 
-    def test_a_plan_that_is_carried_out_ends_well(self, begun, monkeypatch):
+    def test_watch_exits_with_0_after_the_plan_is_carried_out(self, begun, monkeypatch):
         def moved():
             begun.kafka.state[A].replicas = (0, 3)
             begun.kafka.state[A].isr, begun.kafka.state[A].adding = {0, 3}, frozenset()
@@ -330,7 +330,7 @@ class TestWatching:
         assert (ran.code, ran.err.count("no rackspan apply")) == (0, 0), ran.err
         assert f"plan {HASH} has ended" in ran.err
 
-    def test_a_plan_that_is_cancelled_ends_with_4(self, begun, monkeypatch):
+    def test_watch_exits_with_4_after_the_plan_is_cancelled(self, begun, monkeypatch):
         def cancelled():
             begun.kafka.cancelled_by_others(A)
             begun.journal.discard()
@@ -339,7 +339,7 @@ class TestWatching:
         assert (ran.code, ran.error) == (4, f"plan {HASH} has ended, and not all is as planned")
         assert ran.err.count("no rackspan apply is running") == 1
 
-    def test_kafka_that_does_not_answer_once_is_asked_again(self, begun, monkeypatch):
+    def test_watch_retries_after_a_failed_request_to_kafka(self, begun, monkeypatch):
         def away():
             async def cluster():
                 del begun.kafka.cluster
@@ -352,8 +352,8 @@ class TestWatching:
         assert "Kafka: the broker is away" in ran.err
 
 
-def test_bytes_of_partitions_without_a_size_are_not_counted(going):
-    """The leader of b did not report its size in the first look, when sizes are asked for."""
+def test_bytes_of_partitions_without_a_known_size_are_not_counted(going):
+    """The leader of b does not report the size of its replica."""
     going = going({A: (0, 1), B: (1, 0)}, {A: (0, 3), B: (1, 2)})
     going.write(sizes={A: 1_000, B: None})
     going.kafka.stuck = {A, B}
@@ -375,17 +375,17 @@ def test_bytes_of_partitions_without_a_size_are_not_counted(going):
         (0, 1e-5, "0 of 2 moves; 0 B of 100 B; 1 copying"),
     ],
 )
-def test_how_long_it_takes_is_told_where_that_can_be_known(moved, rate, told):
+def test_progress_shows_the_remaining_time_if_it_can_be_estimated(moved, rate, told):
     seen = a_pass(size=100)
     assert ReassignmentProgress._sentence(seen, {}, moved, rate) == told
 
 
-def test_nobody_is_told_of_months():
+def test_progress_does_not_show_a_remaining_time_of_months():
     seen = a_pass(size=10 * 2**40)
     assert ReassignmentProgress._sentence(seen, {}, 0, 1.5).endswith("; 1 copying; 2 B/s")
 
 
-def test_what_repeats_is_told_once(going):
+def test_repeated_failure_is_printed_once(going):
     going = going({A: (0, 1)}, {A: (0, 3)})
 
     async def partitions(_):
@@ -396,7 +396,7 @@ def test_what_repeats_is_told_once(going):
     assert (ran.code, ran.err.count("Kafka: the broker is away")) == (3, 1)
 
 
-def test_what_kafka_does_not_allow_ends_the_run_without_patience(going):
+def test_missing_permission_in_kafka_ends_apply_without_waiting_for_its_patience(going):
     going = going({A: (0, 1)}, {A: (0, 3)})
 
     async def partitions(_):
@@ -411,7 +411,7 @@ def test_what_kafka_does_not_allow_ends_the_run_without_patience(going):
 
 @pytest.fixture
 def on_a_terminal(monkeypatch):
-    """Has somebody at the keyboard, who says no; gives what was asked."""
+    """A terminal whose user answers no; the value is the list of questions."""
     asked = []
     monkeypatch.setattr(command, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True)))
     monkeypatch.setattr(command.typer, "confirm", lambda text, **_: asked.append(text))
@@ -423,7 +423,7 @@ class TestGoingOn:
     def begun(self, going):
         return going({A: (0, 1), B: (0, 1)}, {A: (0, 3), B: (2, 3)})
 
-    def test_says_what_the_plan_is_before_it_asks(self, begun, on_a_terminal):
+    def test_apply_describes_the_plan_under_way_before_it_asks_for_approval(self, begun, on_a_terminal):
         ran = begun.apply("--drain-broker", "2")
         assert (ran.code, len(on_a_terminal)) == (2, 1)
         assert f"note: plan {HASH} (3 moves, 300 B to copy) is already under way and continues" in ran.err
@@ -431,16 +431,16 @@ class TestGoingOn:
     @pytest.mark.parametrize(
         ("arguments", "error"), [(("--max-moves", "2"), "has 3 moves"), (("--max-bytes", "99B"), "300 B")]
     )
-    def test_costs_no_more_than_is_allowed(self, begun, arguments, error):
+    def test_plan_under_way_above_max_moves_or_max_bytes_is_rejected(self, begun, arguments, error):
         ran = begun.on(*arguments)
         assert (ran.code, begun.kafka.copies) == (2, [])
         assert error in ran.error
 
-    def test_needs_an_approval_where_standard_input_is_closed(self, begun, monkeypatch):
+    def test_plan_under_way_is_not_approved_if_standard_input_is_closed(self, begun, monkeypatch):
         monkeypatch.setattr(command, "sys", SimpleNamespace(stdin=None))
         assert begun.apply().error == f"plan {HASH} is not approved"
 
-    def test_ends_with_a_word(self, begun):
+    def test_apply_ends_with_a_note_that_the_plan_is_carried_out_or_cancelled(self, begun):
         ran = begun.on()
         assert (ran.code, ran.err.splitlines()[-1]) == (0, f"note: plan {HASH} is carried out")
         begun.write()
@@ -448,7 +448,7 @@ class TestGoingOn:
         assert (ran.code, ran.err.splitlines()[-1]) == (0, f"note: plan {HASH} is cancelled")
 
 
-def test_a_plan_for_programs_is_a_line(going):
+def test_json_output_of_a_dry_run_of_apply_is_one_line(going):
     going = going({A: (0, 1), B: (0, 1)}, {A: (0, 1), B: (0, 1)})
     going.journal.discard()
     (line,) = going.another("--dry-run", "-o", "json").out.splitlines()

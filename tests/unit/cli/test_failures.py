@@ -1,4 +1,4 @@
-"""Failures of connections: one sentence and one exit code, whichever command meets them."""
+"""Connection failures give the same error message and exit code in all commands."""
 
 import pytest
 from tests.support.command import cli
@@ -20,7 +20,7 @@ FILES = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("text", FILES.values(), ids=FILES)
-def test_settings_that_cannot_be_used_are_bad_input_of_the_file(tmp_path, command, text):
+def test_unusable_client_properties_are_bad_input_of_the_command_config(tmp_path, command, text):
     file = tmp_path / "client.properties"
     file.write_text(text)
     ran = cli(command, "--bootstrap-server", "127.0.0.1:1", "--command-config", file)
@@ -30,7 +30,7 @@ def test_settings_that_cannot_be_used_are_bad_input_of_the_file(tmp_path, comman
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_cluster_that_does_not_answer_has_an_exit_code_of_its_own(command):
+def test_unreachable_cluster_gives_exit_code_3(command):
     ran = cli(command, "--bootstrap-server", "127.0.0.1:1")
     assert (ran.code, ran.error) == (3, "no broker of 127.0.0.1:1 can be reached: Connection refused")
 
@@ -52,7 +52,7 @@ def test_a_cluster_that_does_not_answer_has_an_exit_code_of_its_own(command):
         ),
     ],
 )
-def test_a_log_in_without_a_token_is_told_in_one_sentence(tmp_path, command, more, code, sentence):
+def test_login_without_a_token_gives_a_one_line_error_without_the_secret(tmp_path, command, more, code, sentence):
     file = tmp_path / "client.properties"
     file.write_text(
         f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.client.id=me\n"
@@ -75,7 +75,7 @@ def test_a_log_in_without_a_token_is_told_in_one_sentence(tmp_path, command, mor
         (None, Remedy.RETRY, ExitCode.KAFKA),
     ],
 )
-def test_what_a_failure_is_about_is_called_as_its_user_calls_it(setting, remedy, code):
+def test_failure_names_the_setting_as_the_user_knows_it(setting, remedy, code):
     failure = Failure(Reason.TLS_FAILED, "no connection", remedy, setting)
     for names in ({}, SETTINGS):
         told = command_error(failure, names)
@@ -94,7 +94,7 @@ def test_what_a_failure_is_about_is_called_as_its_user_calls_it(setting, remedy,
         (Reason.TLS_FAILED, ExitCode.KAFKA),
     ],
 )
-def test_an_object_that_is_not_there_is_bad_input_and_a_refusal_is_not(reason, code):
+def test_missing_object_is_bad_input_and_an_access_failure_is_not(reason, code):
     assert command_error(Failure(reason, "why", Remedy.ACCESS), {}).code is code
 
 
@@ -112,7 +112,7 @@ NO_KUBECONFIGS = [
 
 @pytest.mark.parametrize("text", NO_KUBECONFIGS)
 @pytest.mark.parametrize("command", ["plan", "status"])
-def test_a_file_that_is_no_kubeconfig_is_bad_input(tmp_path, command, text):
+def test_invalid_kubeconfig_is_bad_input(tmp_path, command, text):
     file = tmp_path / "kubeconfig"
     file.write_bytes(text.encode(errors="surrogateescape"))
     ran = cli(command, "--topology", "kafka/prod", "--kubeconfig", file)
@@ -126,7 +126,7 @@ WITH_KUBECONFIG = (
 
 
 @pytest.mark.parametrize("command", WITH_KUBECONFIG)
-def test_a_kubeconfig_is_for_a_topology(tmp_path, monkeypatch, command):
+def test_kubeconfig_option_without_topology_is_rejected(tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "kubeconfig").touch()
     (tmp_path / "topics.yaml").touch()
@@ -140,7 +140,7 @@ def test_a_kubeconfig_is_for_a_topology(tmp_path, monkeypatch, command):
 
 @pytest.mark.parametrize("text", NO_KUBECONFIGS)
 @pytest.mark.parametrize("how", ["--watch", "--publish"])
-def test_a_scan_says_so_too(tmp_path, how, text):
+def test_invalid_kubeconfig_of_a_scan_is_bad_input(tmp_path, how, text):
     file = tmp_path / "kubeconfig"
     file.write_bytes(text.encode(errors="surrogateescape"))
     ran = cli("scan", "--topology", "kafka/prod", how, "--kubeconfig", file)

@@ -1,6 +1,6 @@
-"""Answers that chance has spoiled: whatever Kafka says, a command ends with a sentence and a documented exit code.
+"""Randomly corrupted responses of Kafka: a command ends with an error message and a documented exit code.
 
-RACKSPAN_FUZZ_SEEDS=1000 tries so many; a seed that fails is tried again by its number alone (`-k`).
+RACKSPAN_FUZZ_SEEDS sets the number of seeds. To repeat one seed, select its number with `-k`.
 """
 
 import os
@@ -23,7 +23,7 @@ TOPICS = {"orders": [[0, 1, 2], [1, 2, 0]], "logs": [[2, 0]], "payments": [[1]]}
 
 
 @pytest.mark.parametrize(("seed", "command"), list(zip(range(SEEDS), cycle(COMMANDS), strict=False)))
-def test_whatever_kafka_answers_a_command_ends_with_a_sentence_and_an_exit_code(tmp_path, seed, command):
+def test_command_ends_with_a_documented_exit_code_on_corrupted_responses(tmp_path, seed, command):
     with HostileKafka(topics=TOPICS) as kafka, FuzzedKafka(kafka.address, seed, share=0.25) as fuzzed:
         ran = run_in_process(tmp_path, *command, "--bootstrap-server", fuzzed.address)
     assert ran.code in (0, 1, 2, 3, 71), (ran.err, fuzzed.spoiled)

@@ -1,4 +1,4 @@
-"""`rackspan import cluster`: manifests of what a cluster holds, and the proof that they change nothing."""
+"""`rackspan import cluster`: manifests of the topics of a cluster, and the proof that they change nothing."""
 
 import json
 
@@ -24,12 +24,12 @@ def manifests(ran):
 
 
 def planned(rackspan, snapshot, ran, tmp_path, *options):
-    """The plan of what was imported, over the same cluster."""
+    """Return the plan of the imported manifests for the same cluster."""
     (tmp_path / "topics.yaml").write_text(ran.out)
     return rackspan("plan", "-f", "topics.yaml", "--snapshot", snapshot, *LEVELS, "-o", "json", *options)
 
 
-def test_every_topic_becomes_a_manifest_that_keeps_it_as_it_is(rackspan, prod, tmp_path):
+def test_import_writes_a_manifest_per_topic_and_their_plan_changes_nothing(rackspan, prod, tmp_path):
     ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *AS, "--namespace", "kafka")
     assert ran.code == 0, ran.err
     found = manifests(ran)
@@ -50,7 +50,7 @@ def test_every_topic_becomes_a_manifest_that_keeps_it_as_it_is(rackspan, prod, t
     assert (plan.code, plan.json["moves"], plan.json["reorders"], plan.json["partitions"]) == (0, 0, 0, [])
 
 
-def test_what_is_left_out_and_what_is_pinned_is_said(rackspan, prod):
+def test_import_reports_skipped_topics_and_pinned_assignments(rackspan, prod):
     ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *AS)
     told = "skipped: the topics of Kafka and of Strimzi's Topic Operator have no object"
     assert f"note: prod.json: topic __consumer_offsets: {told}" in ran.err
@@ -65,7 +65,7 @@ def test_what_is_left_out_and_what_is_pinned_is_said(rackspan, prod):
     assert "# converted: placement: pinned by spec.placement.assignment: 2 of 3 partitions" in ran.out
 
 
-def test_the_repair_can_be_left_to_the_plan(rackspan, prod, tmp_path):
+def test_assignment_never_leaves_the_repair_to_the_plan(rackspan, prod, tmp_path):
     ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *AS, "--assignment", "never")
     assert "placement" not in manifests(ran)["payments"]["spec"]
     assert "topic payments: would change: placement: 2 of 3 partitions are not spread fairly" in ran.err
@@ -74,13 +74,13 @@ def test_the_repair_can_be_left_to_the_plan(rackspan, prod, tmp_path):
     assert (plan.code, plan.json["moves"]) == (0, 2)
 
 
-def test_every_placement_can_be_pinned(rackspan, prod, tmp_path):
+def test_assignment_always_pins_every_placement(rackspan, prod, tmp_path):
     ran = rackspan("import", "cluster", "--snapshot", prod, *AS, "--assignment", "always")
     assert manifests(ran)["orders"]["spec"]["placement"] == {"assignment": [[0, 3], [4, 2]]}
     assert planned(rackspan, prod, ran, tmp_path).json["moves"] == 0
 
 
-def test_a_topic_of_mixed_replication_factors_is_skipped_and_said(rackspan, snapshot, tmp_path):
+def test_topic_with_mixed_replication_factors_is_skipped_unless_assignment_is_never(rackspan, snapshot, tmp_path):
     file = snapshot(cluster(FAIR, MIXED))
     ran = rackspan("import", "cluster", "--snapshot", file, *LEVELS, *AS)
     assert set(manifests(ran)) == {"orders"}
@@ -92,7 +92,7 @@ def test_a_topic_of_mixed_replication_factors_is_skipped_and_said(rackspan, snap
     assert rackspan("import", "cluster", "--snapshot", file, *LEVELS, *AS, "--strict").code == 2
 
 
-def test_names_that_are_no_object_names_get_one_and_keep_the_topic(rackspan, snapshot):
+def test_topic_whose_name_is_not_an_object_name_gets_a_unique_one_and_keeps_its_topic_name(rackspan, snapshot):
     names = ["Orders_v1", "orders-v1", "a.b", "A.B", "._-", "x" * 249, "_x"]
     file = snapshot(cluster(*(topic(name, [0, 3]) for name in names)))
     ran = rackspan("import", "cluster", "--snapshot", file, *AS)
@@ -107,7 +107,7 @@ def test_names_that_are_no_object_names_get_one_and_keep_the_topic(rackspan, sna
     assert rackspan("import", "cluster", "--snapshot", turned, *AS).out == ran.out
 
 
-def test_min_insync_replicas_that_is_the_brokers_is_not_written(rackspan, snapshot):
+def test_inherited_min_insync_replicas_is_not_written(rackspan, snapshot):
     inherits = {**topic("a", [0, 3], config={"min.insync.replicas": "1"}), "inherited": ["min.insync.replicas"]}
     file = snapshot(cluster(inherits, topic("b", [0, 3], config={"min.insync.replicas": "1"})))
     found = manifests(rackspan("import", "cluster", "--snapshot", file, *AS))
@@ -118,7 +118,7 @@ def test_min_insync_replicas_that_is_the_brokers_is_not_written(rackspan, snapsh
     assert "inherited" not in copy.json["topics"][1]
 
 
-def test_configs_that_a_kafkatopic_cannot_hold_are_said(rackspan, snapshot):
+def test_config_that_a_kafkatopic_cannot_hold_is_left_out_with_a_note(rackspan, snapshot):
     config = {
         "min.insync.replicas": "5",
         "leader.replication.throttled.replicas": "0:0",
@@ -137,7 +137,7 @@ def test_configs_that_a_kafkatopic_cannot_hold_are_said(rackspan, snapshot):
 HOSTILE = "x: y\n---\nkind: Secret\n#\x1b[2J\u2028'\"{{ .Values }} *a &b !!c"
 
 
-def test_hostile_values_stay_values(rackspan, snapshot):
+def test_hostile_config_values_are_escaped_and_read_back_unchanged(rackspan, snapshot):
     config = {"a: b\n---\n": HOSTILE, "yes": "y", "n": "1e3", "1.5e3": "0o17", "empty": "", "null": "~", "=": "<<"}
     ran = rackspan("import", "cluster", "--snapshot", snapshot(cluster(topic("a", [0, 3], config=config))), *AS)
     (found,) = yaml.safe_load_all(ran.out)
@@ -148,7 +148,7 @@ def test_hostile_values_stay_values(rackspan, snapshot):
         assert f" {text}:" not in ran.out
 
 
-def test_the_report_is_a_document(rackspan, prod):
+def test_json_output_of_import_has_summary_plan_and_topics(rackspan, prod):
     ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *AS, "-o", "json")
     assert ran.json["summary"] == {"topics": 3, "imported": 2, "skipped": 1, "refused": 0}
     assert ran.json["plan"] == {
@@ -167,12 +167,12 @@ def test_the_report_is_a_document(rackspan, prod):
     assert [(one["kind"], one["field"]) for one in payments["remarks"]] == [("Converted", "placement")]
 
 
-def test_some_topics_alone(rackspan, prod):
+def test_topic_option_imports_matching_topics_only(rackspan, prod):
     ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *AS, "--topic", "ord.*")
     assert set(manifests(ran)) == {"orders"}
 
 
-def test_files_are_written_all_or_none_and_never_over_others(rackspan, prod, tmp_path):
+def test_import_writes_all_files_or_none_and_replaces_files_only_with_overwrite(rackspan, prod, tmp_path):
     to = ("--output-dir", "out", "--namespace", "kafka")
     ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *AS, *to)
     assert (ran.code, ran.out) == (0, "")
@@ -202,12 +202,12 @@ def test_files_are_written_all_or_none_and_never_over_others(rackspan, prod, tmp
         ((*AS, "--output-dir", "out", "-o", "json"), "only one of --output-dir and -o json can be used"),
     ],
 )
-def test_what_cannot_be_is_told_in_a_line(rackspan, prod, arguments, said):
+def test_invalid_options_of_import_cluster_are_rejected_in_one_line(rackspan, prod, arguments, said):
     ran = rackspan("import", "cluster", "--snapshot", prod, *LEVELS, *arguments)
     assert (ran.code, ran.out, ran.error) == (2, "", said)
 
 
-def test_a_broker_that_is_away_is_not_taken_for_unfairness(rackspan, snapshot):
+def test_import_with_a_missing_broker_fails_unless_assignment_is_never(rackspan, snapshot):
     file = snapshot(cluster(topic("a", [0, 9])))
     ran = rackspan("import", "cluster", "--snapshot", file, *AS)
     assert (ran.code, ran.out) == (2, "")
@@ -215,7 +215,7 @@ def test_a_broker_that_is_away_is_not_taken_for_unfairness(rackspan, snapshot):
     assert rackspan("import", "cluster", "--snapshot", file, *AS, "--assignment", "never").code == 0
 
 
-def test_an_assignment_to_brokers_that_are_away_is_written_and_told_to_be_one_that_no_plan_can_keep(rackspan, snapshot):
+def test_assignment_always_writes_missing_brokers_and_reports_that_no_plan_can_keep_them(rackspan, snapshot):
     file = snapshot(cluster(topic("a", [0, 9], [8, 3])))
     refused = rackspan("import", "cluster", "--snapshot", file, *AS)
     assert refused.error == "brokers 8, 9 hold replicas and are not among the brokers"
@@ -232,7 +232,7 @@ def test_an_assignment_to_brokers_that_are_away_is_written_and_told_to_be_one_th
 # -- plan -f ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_plan_of_manifests_has_their_wishes(rackspan, prod, tmp_path):
+def test_plan_follows_the_spec_of_manifests_and_creates_new_topics(rackspan, prod, tmp_path):
     spec = {"topologyRef": {"name": "main"}, "partitions": 3, "replicationFactor": 3}
     wish = {"apiVersion": "rackspan.dev/v1alpha1", "kind": "KafkaTopic", "metadata": {"name": "orders"}, "spec": spec}
     new = {**wish, "metadata": {"name": "new"}}
@@ -259,7 +259,7 @@ def test_a_plan_of_manifests_has_their_wishes(rackspan, prod, tmp_path):
         ("kind: ConfigMap\n", "the manifests hold no KafkaTopic"),
     ],
 )
-def test_manifests_that_cannot_be_read_are_told_with_their_place(rackspan, prod, tmp_path, text, said):
+def test_unusable_manifest_is_rejected_with_a_message(rackspan, prod, tmp_path, text, said):
     (tmp_path / "wish.yaml").write_text(text)
     ran = rackspan("plan", "-f", "wish.yaml", "--snapshot", prod)
     assert ran.code == 2

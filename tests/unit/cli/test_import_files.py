@@ -1,4 +1,4 @@
-"""`rackspan import strimzi` and `topicctl`: their files become KafkaTopics, and what these cannot say is said."""
+"""`rackspan import strimzi` and `topicctl` convert files to KafkaTopics and report what these cannot express."""
 
 import json
 from typing import ClassVar
@@ -107,7 +107,7 @@ def manifests(ran):
 # -- Strimzi ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_topic_of_strimzi_keeps_what_a_kafkatopic_can_say(rackspan, files):
+def test_strimzi_topic_is_converted_and_unsupported_fields_are_reported(rackspan, files):
     ran = rackspan("import", "strimzi", "strimzi.yaml")
     assert ran.code == 0, ran.err
     found = manifests(ran)
@@ -147,7 +147,7 @@ def test_a_topic_of_strimzi_keeps_what_a_kafkatopic_can_say(rackspan, files):
     assert "last-applied" not in ran.out
 
 
-def test_clusters_namespaces_and_topologies_can_be_chosen(rackspan, files):
+def test_options_choose_cluster_namespace_and_topology_of_strimzi_topics(rackspan, files):
     files(west=STRIMZI.replace("cluster: east", "cluster: west"))
     both = rackspan(
         *("import", "strimzi", "strimzi.yaml", "west.yaml", "--namespace", "ns"),
@@ -166,7 +166,7 @@ def test_clusters_namespaces_and_topologies_can_be_chosen(rackspan, files):
     assert "topic plain: skipped: it is of cluster shop/east" in west.err
 
 
-def test_what_the_brokers_default_decides_comes_from_the_cluster(rackspan, files, snapshot):
+def test_partitions_and_replicas_that_strimzi_leaves_to_brokers_come_from_the_cluster(rackspan, files, snapshot):
     files(strimzi="apiVersion: kafka.strimzi.io/v1\nkind: KafkaTopic\nmetadata: {name: a}\nspec: {}\n")
     blind = rackspan("import", "strimzi", "strimzi.yaml", "--topology-ref", "main")
     assert (blind.code, blind.out) == (2, "")
@@ -178,7 +178,7 @@ def test_what_the_brokers_default_decides_comes_from_the_cluster(rackspan, files
     assert "differs" not in ran.err
 
 
-def test_what_kafka_has_otherwise_is_imported_as_it_is_and_said(rackspan, files, snapshot, tmp_path):
+def test_values_in_kafka_override_different_values_of_the_definition_with_a_note(rackspan, files, snapshot, tmp_path):
     config = {"retention.ms": "1", "cleanup.policy": "compact, delete", "preallocate": "FALSE"}
     prod = snapshot(cluster(topic("Clicks_v1", [0, 1, 3], [4, 2, 0], [1, 2, 3], config=config)))
     ran = rackspan("import", "strimzi", "strimzi.yaml", "--snapshot", prod, *LEVELS, "--namespace", "shop")
@@ -214,7 +214,7 @@ def test_what_kafka_has_otherwise_is_imported_as_it_is_and_said(rackspan, files,
         (("strimzi.io/cluster: east\n    team", "team"), "1: topic Clicks_v1: has no label strimzi.io/cluster"),
     ],
 )  # fmt: skip
-def test_a_bad_document_is_told_with_its_line_and_loses_no_other(rackspan, files, change, said):
+def test_invalid_document_is_rejected_with_its_line_and_keep_going_imports_the_others(rackspan, files, change, said):
     files(strimzi=STRIMZI.replace(*change))
     ran = rackspan("import", "strimzi", "strimzi.yaml")
     assert (ran.code, ran.out) == (2, "")
@@ -240,7 +240,7 @@ def test_a_bad_document_is_told_with_its_line_and_loses_no_other(rackspan, files
         (("flush.ms: null", '"#{key}#": 1'), '25: spec.config: "#{key}#"'),
     ],
 )  # fmt: skip
-def test_a_placeholder_is_refused_with_its_line(rackspan, files, change, said):
+def test_placeholder_is_rejected_with_its_line(rackspan, files, change, said):
     files(strimzi=STRIMZI.replace(*change, 1))
     ran = rackspan("import", "strimzi", "strimzi.yaml")
     assert (ran.code, ran.out) == (2, "")
@@ -255,14 +255,14 @@ def test_a_placeholder_is_refused_with_its_line(rackspan, files, change, said):
         (("  config:", "  {% include config %}\n  config:"), 20, "{% include config %}"),
     ],
 )
-def test_a_template_that_is_no_yaml_is_told_as_one(rackspan, files, change, line, tag):
+def test_template_that_is_not_yaml_is_rejected_as_a_template(rackspan, files, change, line, tag):
     files(strimzi=STRIMZI.replace(*change, 1))
     ran = rackspan("import", "strimzi", "strimzi.yaml")
     assert (ran.code, ran.out) == (2, "")
     assert ran.errors[0] == f'strimzi.yaml:{line}: "{tag}": this is a template: render it first'
 
 
-def test_texts_for_people_may_look_like_placeholders(rackspan, files):
+def test_placeholder_in_an_annotation_or_a_description_is_accepted(rackspan, files):
     files(
         strimzi=STRIMZI.replace("web@example.com", "https://grafana.example.com/${team}"),
         topicctl=TOPICCTL.replace("What people click.", "Costs ${COST}."),
@@ -291,7 +291,7 @@ OTHERS = {
 
 
 @pytest.mark.parametrize(("text", "said"), OTHERS.values(), ids=OTHERS)
-def test_a_document_that_is_no_topic_is_skipped_and_told(rackspan, files, text, said):
+def test_document_that_is_not_a_topic_is_skipped_with_a_note(rackspan, files, text, said):
     files(strimzi=f"{text}---\n{STRIMZI}")
     ran = rackspan("import", "strimzi", "strimzi.yaml")
     assert ran.code == 0, ran.err
@@ -301,7 +301,7 @@ def test_a_document_that_is_no_topic_is_skipped_and_told(rackspan, files, text, 
     assert (strict.code, strict.out) == (2, "")
 
 
-def test_topicctl_skips_what_is_no_topic_and_refuses_what_may_be_one(rackspan, files):
+def test_topicctl_import_skips_other_documents_and_rejects_a_template(rackspan, files):
     files(topicctl=f"- a\n---\nkind: Service\nkind: Service\n---\n{TOPICCTL}")
     ran = rackspan("import", "topicctl", "topicctl.yaml")
     assert set(manifests(ran)) == {"clicks", "pinned"}
@@ -325,7 +325,7 @@ def test_topicctl_skips_what_is_no_topic_and_refuses_what_may_be_one(rackspan, f
         ("__strimzi-topic-operator-kstreams-topic-store-changelog", False),
     ],
 )
-def test_only_topics_of_kafka_and_of_strimzi_themselves_are_left_out(rackspan, files, snapshot, name, imported):
+def test_import_skips_only_internal_topics_of_kafka_and_strimzi(rackspan, files, snapshot, name, imported):
     files(strimzi=STRIMZI.replace("Clicks_v1", name), topicctl=TOPICCTL.replace("name: clicks", f"name: {name}"))
     prod = snapshot(cluster(topic(name, [0, 3]), topic("a", [0, 3])))
     for arguments in (
@@ -357,7 +357,7 @@ JSON_TOPIC = r"""{"apiVersion": "kafka.strimzi.io\/v1", "kind": "KafkaTopic",
     ids=["UTF-8", "with a BOM", "UTF-16", "UTF-16, big end first", "a BOM within"],
 )
 @pytest.mark.parametrize("between", ["", "\n", "\n---\n", "\n\n"])
-def test_json_is_read_as_json_however_it_is_encoded_and_joined(rackspan, files, tmp_path, bytes_of, between):
+def test_json_documents_are_read_in_any_encoding_and_with_any_separator(rackspan, files, tmp_path, bytes_of, between):
     text = JSON_TOPIC + between + JSON_TOPIC.replace('"clicks"', '"other"')
     (tmp_path / "topics.json").write_bytes(bytes_of(text))
     ran = rackspan("import", "strimzi", "topics.json", "--topology-ref", "main")
@@ -369,14 +369,14 @@ def test_json_is_read_as_json_however_it_is_encoded_and_joined(rackspan, files, 
     assert clicks["spec"]["config"] == {"retention.ms": 1000000}
 
 
-def test_a_topic_that_is_defined_twice_is_refused(rackspan, files):
+def test_topic_that_is_defined_twice_is_rejected(rackspan, files):
     files(again=STRIMZI)
     ran = rackspan("import", "strimzi", "strimzi.yaml", "again.yaml")
     assert (ran.code, ran.out) == (2, "")
     assert "again.yaml:1: topic Clicks_v1 of RackTopology east is defined before, at strimzi.yaml:1" in ran.errors
 
 
-def test_lists_json_and_standard_input_are_read(rackspan, files):
+def test_list_on_standard_input_is_read(rackspan, files):
     items = list(yaml.safe_load_all(STRIMZI))
     text = yaml.safe_dump({"apiVersion": "v1", "kind": "List", "items": items})
     assert manifests(rackspan("import", "strimzi", "-", stdin=text)) == manifests(
@@ -387,7 +387,7 @@ def test_lists_json_and_standard_input_are_read(rackspan, files):
 # -- topicctl --------------------------------------------------------------------------------------------------------
 
 
-def test_a_topic_of_topicctl_keeps_what_a_kafkatopic_can_say(rackspan, files):
+def test_topicctl_topic_is_converted_and_unsupported_fields_are_reported(rackspan, files):
     ran = rackspan("import", "topicctl", "topicctl.yaml", "east.yaml")
     assert ran.code == 0, ran.err
     found = manifests(ran)
@@ -418,7 +418,7 @@ def test_a_topic_of_topicctl_keeps_what_a_kafkatopic_can_say(rackspan, files):
     assert "note: east.yaml:1: cluster east: skipped: it is a cluster, and no topic: a RackTopology" in ran.err
 
 
-def test_a_strategy_that_no_kafkatopic_knows_is_kept_by_the_replicas_it_made(rackspan, files, snapshot, tmp_path):
+def test_unsupported_strategy_of_topicctl_is_replaced_by_the_current_assignment(rackspan, files, snapshot, tmp_path):
     prod = snapshot(
         cluster(topic("clicks", [0, 1], [1, 0], config={"retention.ms": "7200000"}), topic("pinned", [0, 3], [4, 2]))
     )
@@ -443,7 +443,7 @@ def test_a_strategy_that_no_kafkatopic_knows_is_kept_by_the_replicas_it_made(rac
         (("consumers: [billing, search]", "consumers: [{}]"), "meta.consumers: must be texts, not a mapping"),
     ],
 )
-def test_a_bad_topic_of_topicctl_is_told(rackspan, files, change, said):
+def test_invalid_topic_of_topicctl_is_rejected_with_a_message(rackspan, files, change, said):
     files(topicctl=TOPICCTL.replace(*change, 1))
     ran = rackspan("import", "topicctl", "topicctl.yaml")
     assert (ran.code, ran.out) == (2, "")
@@ -460,7 +460,7 @@ def test_a_bad_topic_of_topicctl_is_told(rackspan, files, change, said):
         ("[[0, 3], 4]", 'row 1: must be a list, not "4"'),
     ],
 )
-def test_a_static_assignment_has_to_fit(rackspan, files, rows, said):
+def test_invalid_static_assignment_of_topicctl_is_rejected(rackspan, files, rows, said):
     files(topicctl=TOPICCTL.replace("[[0, 3], [4, 2]]", rows))
     ran = rackspan("import", "topicctl", "topicctl.yaml")
     assert any(f"spec.placement.staticAssignments: {said}" in one for one in ran.errors), ran.err
@@ -472,7 +472,7 @@ CLUSTERS_OF_ONE_NAME = (
 )
 
 
-def test_two_clusters_of_one_name_are_not_mixed(rackspan, files):
+def test_clusters_of_the_same_name_are_rejected_unless_selected_or_renamed(rackspan, files):
     files(stage=TOPICCTL.replace("prod", "stage").replace("name: ", "name: other-"))
     both = ("import", "topicctl", "topicctl.yaml", "stage.yaml")
     ran = rackspan(*both)
@@ -489,7 +489,7 @@ def test_two_clusters_of_one_name_are_not_mixed(rackspan, files):
     }
 
 
-def test_clusters_whose_names_come_to_one_object_name_are_not_mixed(rackspan, files):
+def test_clusters_with_the_same_object_name_are_rejected_unless_renamed(rackspan, files):
     files(topicctl=TOPICCTL.replace("east", "east_1") + "---\n" + TOPICCTL.replace("east", "east-1"))
     ran = rackspan("import", "topicctl", "topicctl.yaml")
     assert (ran.code, ran.out) == (2, "")
@@ -503,7 +503,7 @@ STAGING = STRIMZI.replace("namespace: shop", "namespace: staging").replace(
 )
 
 
-def test_clusters_of_strimzi_in_two_namespaces_are_two(rackspan, files, snapshot):
+def test_strimzi_clusters_of_the_same_name_in_two_namespaces_are_separate_clusters(rackspan, files, snapshot):
     files(strimzi=STRIMZI.replace("name: plain", "name: plain\n  namespace: shop"), staging=STAGING)
     both = ("import", "strimzi", "strimzi.yaml", "staging.yaml")
     ran = rackspan(*both)
@@ -522,14 +522,14 @@ def test_clusters_of_strimzi_in_two_namespaces_are_two(rackspan, files, snapshot
     "options",
     [("--namespace", "kafka"), ("--topology-ref", "kafka/main"), ("--topology-ref", "east=kafka/main")],
 )
-def test_two_clusters_never_come_to_one_racktopology(rackspan, files, options):
+def test_two_clusters_are_not_imported_for_one_racktopology(rackspan, files, options):
     files(staging=STAGING)
     ran = rackspan("import", "strimzi", "strimzi.yaml", "staging.yaml", *options)
     assert (ran.code, ran.out) == (2, "")
     assert "clusters shop/east and staging/east would both be RackTopology" in ran.err
 
 
-def test_a_silent_broker_is_not_planned_around(rackspan, files, snapshot):
+def test_import_topicctl_with_a_missing_broker_fails(rackspan, files, snapshot):
     prod = snapshot(cluster(topic("pinned", [0, 9], [4, 2])))
     ran = rackspan("import", "topicctl", "topicctl.yaml", "--snapshot", prod)
     assert ran.error == "broker 9 holds replicas and is not among the brokers"
@@ -573,13 +573,13 @@ MAIN = ("--topology", "kafka/main")
         ((*MAIN, "--topology-ref", "kafka/main"), None, {"name": "main", "namespace": "kafka"}),
     ],
 )
-def test_topologyref_has_a_namespace_only_where_it_is_another(rackspan, live, options, written, reference):
+def test_topologyref_has_a_namespace_only_if_it_differs(rackspan, live, options, written, reference):
     (plain,) = manifests(rackspan("import", "cluster", "--topic", "plain|[Cc].*", *options)).values()
     assert plain["metadata"].get("namespace") == written
     assert plain["spec"]["topologyRef"] == reference
 
 
-def test_internal_topics_that_the_topology_lists_have_no_remark(rackspan, live):
+def test_import_has_no_remark_about_internal_topics_that_the_topology_lists(rackspan, live):
     ran = rackspan("import", "cluster", "--topic", "__.*", *MAIN)
     (note,) = [line for line in ran.err.splitlines() if "not kept" in line]
     assert note == (
@@ -590,7 +590,7 @@ def test_internal_topics_that_the_topology_lists_have_no_remark(rackspan, live):
     assert rackspan("import", "cluster", "--topic", "__other", *MAIN, "--strict").code == 2
 
 
-def test_a_topic_that_has_a_kafkatopic_is_skipped(rackspan, files, live):
+def test_topic_with_a_kafkatopic_is_skipped(rackspan, files, live):
     ran = rackspan("import", "cluster", "--topic", "plain|[Cc].*", *MAIN)
     assert ran.code == 0, ran.err
     (plain,) = manifests(ran).values()
@@ -609,7 +609,7 @@ def test_a_topic_that_has_a_kafkatopic_is_skipped(rackspan, files, live):
     assert {name: one["spec"]["topologyRef"] for name, one in manifests(none).items()} == {"pinned": {"name": "other"}}
 
 
-def test_options_that_a_racktopology_says_are_refused(rackspan, files, live):
+def test_import_with_topology_rejects_options_that_the_racktopology_sets(rackspan, files, live):
     for option in ("--levels", "--snapshot", "--bootstrap-server"):
         for command in (("cluster",), ("strimzi", "strimzi.yaml")):
             ran = rackspan("import", *command, *MAIN, option, "kafka:9092")
@@ -634,7 +634,7 @@ BELL = "x\x1b[2J\u202e\r\n\x9b31m"
         ("strimzi", "none"),
     ],
 )
-def test_a_bad_argument_is_one_harmless_line(rackspan, files, tmp_path, arguments):
+def test_invalid_argument_of_import_gives_one_printable_error_line(rackspan, files, tmp_path, arguments):
     (tmp_path / "none").mkdir()
     ran = rackspan("import", *arguments)
     assert (ran.code, ran.out) == (2, "")
@@ -642,7 +642,7 @@ def test_a_bad_argument_is_one_harmless_line(rackspan, files, tmp_path, argument
     assert all(letter.isprintable() or letter == "\n" for letter in ran.err)
 
 
-def test_hostile_texts_in_files_stay_texts(rackspan, files):
+def test_hostile_texts_in_files_are_printed_without_control_characters(rackspan, files):
     text = json.dumps(BELL)
     strimzi = STRIMZI.replace("owner: web@example.com", f"owner: {text}").replace("colour: red", f"{text}: 1")
     files(strimzi=strimzi, topicctl=TOPICCTL.replace("billing", text).replace("What people click.", "What?\\e[2J"))
@@ -652,7 +652,7 @@ def test_hostile_texts_in_files_stay_texts(rackspan, files):
         assert all(letter.isprintable() or letter == "\n" for letter in ran.err + ran.out)
 
 
-def test_directories_are_read_in_order_without_what_is_hidden(rackspan, files, tmp_path):
+def test_directories_are_read_in_order_without_hidden_files(rackspan, files, tmp_path):
     for name in ("b/two.yml", "a/one.yaml", ".git/three.yaml", "a/.four.yaml", "a/five.txt"):
         (tmp_path / "dir" / name).parent.mkdir(parents=True, exist_ok=True)
         stem = name.split("/")[1].strip(".").split(".")[0]

@@ -1,4 +1,4 @@
-"""The journal of `rackspan apply`: what was written comes back, and nothing else is taken for it."""
+"""The journal of `rackspan apply`: it is read back unchanged, and other files are rejected."""
 
 import asyncio
 import json
@@ -38,7 +38,7 @@ def written(journal, record=RECORD):
     return journal
 
 
-def test_what_was_written_comes_back(journal):
+def test_journal_is_private_and_is_read_back_unchanged_until_it_is_discarded(journal):
     assert journal.read("prod") is None
     assert written(journal).read("prod") == RECORD
     assert stat.S_IMODE(journal.path.stat().st_mode) == 0o600
@@ -46,14 +46,14 @@ def test_what_was_written_comes_back(journal):
     assert journal.read("prod") is None
 
 
-def test_it_is_found_again_by_the_clusters_id(tmp_path, monkeypatch):
+def test_default_path_of_the_journal_has_the_cluster_id_and_rejects_an_unsafe_one(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     assert JournalFile.of_cluster("prod", None).path == tmp_path / "rackspan" / "reassignments" / "prod.json"
     with pytest.raises(CommandError, match="is not a file name"):
         JournalFile.of_cluster("../prod", None)
 
 
-def test_who_has_no_home_names_a_file(monkeypatch):
+def test_missing_home_directory_is_an_error_with_a_hint_to_name_a_journal_file(monkeypatch):
     def no_home():
         raise RuntimeError("Could not determine home directory.")
 
@@ -64,7 +64,7 @@ def test_who_has_no_home_names_a_file(monkeypatch):
     assert raised.value.hint == "say where with --journal FILE"
 
 
-def test_a_journal_that_was_cut_off_says_what_to_do(journal):
+def test_truncated_journal_is_rejected_with_a_hint(journal):
     written(journal)
     journal.path.write_bytes(journal.path.read_bytes()[:50])
     with pytest.raises(CommandError, match="is not a journal of rackspan apply") as raised:
@@ -72,12 +72,12 @@ def test_a_journal_that_was_cut_off_says_what_to_do(journal):
     assert "then delete it" in raised.value.hint
 
 
-def test_another_clusters_journal_is_refused(journal):
+def test_journal_of_another_cluster_is_rejected(journal):
     with pytest.raises(CommandError, match="is of the cluster prod, and this one is test"):
         written(journal).read("test")
 
 
-def test_a_write_that_does_not_end_leaves_the_last_one(journal, monkeypatch):
+def test_failed_write_raises_an_error_and_keeps_a_valid_journal(journal, monkeypatch):
     written(journal)
 
     def full(_):
@@ -91,8 +91,8 @@ def test_a_write_that_does_not_end_leaves_the_last_one(journal, monkeypatch):
 
 @pytest.mark.parametrize("name", ["journal.json", "journal.json.lock", "journal.json.new"])
 @pytest.mark.parametrize("exists", [True, False])
-def test_a_symbolic_link_leads_nowhere(journal, tmp_path, name, exists):
-    """In a folder where others may write, such as /tmp, somebody lays a link before the journal is there."""
+def test_journal_does_not_follow_symbolic_links(journal, tmp_path, name, exists):
+    """In a directory where others may write, such as /tmp, another user creates a link before the journal exists."""
     victim = tmp_path / "victim"
     if exists:
         victim.write_text("mine")
@@ -109,7 +109,7 @@ def test_a_symbolic_link_leads_nowhere(journal, tmp_path, name, exists):
 
 @pytest.mark.parametrize("name", ["journal.json", "journal.json.lock"])
 @pytest.mark.parametrize("kind", ["a pipe", "somebody else's"])
-def test_what_is_no_file_of_ones_own_is_refused(journal, tmp_path, monkeypatch, name, kind):
+def test_journal_that_is_a_pipe_or_belongs_to_another_user_is_rejected(journal, tmp_path, monkeypatch, name, kind):
     if kind == "a pipe":
         os.mkfifo(tmp_path / name)
     else:
@@ -120,7 +120,7 @@ def test_what_is_no_file_of_ones_own_is_refused(journal, tmp_path, monkeypatch, 
         opened()
 
 
-def test_a_folder_where_everybody_may_replace_files_is_refused(journal, tmp_path):
+def test_journal_in_a_world_writable_directory_without_sticky_bit_is_rejected(journal, tmp_path):
     tmp_path.chmod(0o777)
     with pytest.raises(CommandError, match="everybody may replace files there"), journal.locked():
         pass
@@ -129,7 +129,7 @@ def test_a_folder_where_everybody_may_replace_files_is_refused(journal, tmp_path
         assert written(journal).read("prod") == RECORD
 
 
-def test_its_own_folder_and_files_are_private(tmp_path, monkeypatch):
+def test_default_directory_and_files_of_the_journal_are_private(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     journal = JournalFile.of_cluster("prod", None)
     with journal.locked():
@@ -142,7 +142,7 @@ def test_its_own_folder_and_files_are_private(tmp_path, monkeypatch):
     }
 
 
-def test_where_it_cannot_be_written_the_last_one_stays(journal, monkeypatch):
+def test_failed_write_where_possible_raises_no_error_and_keeps_a_valid_journal(journal, monkeypatch):
     written(journal)
 
     def full(_):
@@ -153,7 +153,7 @@ def test_where_it_cannot_be_written_the_last_one_stays(journal, monkeypatch):
     assert journal.read("prod") == RECORD
 
 
-def test_two_commands_do_not_share_it(journal):
+def test_journal_is_locked_by_one_command_at_a_time(journal):
     with journal.locked(), pytest.raises(CommandError, match="another rackspan apply is running"), journal.locked():
         pass
     with journal.locked():
@@ -173,7 +173,7 @@ def test_two_commands_do_not_share_it(journal):
         {"racks": {"x": None}},
     ],
 )
-def test_what_is_no_journal_is_said_to_be_none(journal, change):
+def test_journal_with_an_invalid_field_is_rejected(journal, change):
     document = json.loads(written(journal).path.read_text())
     journal.path.write_text(json.dumps({**document, **change}))
     with pytest.raises(CommandError, match="is not a journal"):
@@ -181,7 +181,7 @@ def test_what_is_no_journal_is_said_to_be_none(journal, change):
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", "\x00"])
-def test_a_file_of_something_else_is_refused(journal, text):
+def test_file_that_is_not_a_journal_is_rejected(journal, text):
     journal.path.write_text(text)
     with pytest.raises(CommandError, match="is not a journal"):
         journal.read("prod")

@@ -1,4 +1,4 @@
-"""`rackspan locality`: what it prints of groups that were read, and what it refuses."""
+"""`rackspan locality`: its output for given groups, and the arguments that it rejects."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ IDLE = GroupSeen("idle")
 
 @pytest.fixture
 def groups(monkeypatch):
-    """The cluster has these groups: `groups(FAR, NEAR)`."""
+    """A function that sets the groups of the cluster: `groups(FAR, NEAR)`."""
 
     def have(*seen, selector=Selector.SAME_RACK, rates=None, written=None):
         found = LiveGroups(Connection("127.0.0.1:1", {}), seen, selector, REPLICAS)
@@ -33,7 +33,7 @@ def groups(monkeypatch):
     return have
 
 
-def test_a_group_is_told_how_near_it_reads_and_what_to_change(groups):
+def test_locality_reports_near_and_far_reads_and_advice_of_each_group(groups):
     groups(NEAR, FAR, IDLE)
     ran = cli("locality", *SERVER, "-o", "json")
     assert ran.code == 0
@@ -59,7 +59,7 @@ def test_a_group_is_told_how_near_it_reads_and_what_to_change(groups):
     assert (ran.json["level"], ran.json["selector"], ran.json["sampleSeconds"]) == ("zone", "SameRack", None)
 
 
-def test_people_get_a_table_and_sentences(groups):
+def test_locality_as_text_prints_a_summary_and_advice(groups):
     groups(NEAR, FAR, IDLE)
     ran = cli("locality", *SERVER)
     assert "2 groups read 4 partitions: 1 in the member's own zone, 3 from another" in ran.out
@@ -67,7 +67,7 @@ def test_people_get_a_table_and_sentences(groups):
     assert "1 group without members reads nothing" in ran.out
 
 
-def test_rates_become_money_at_a_stated_price(groups):
+def test_sampled_rates_are_converted_to_costs_with_the_given_price(groups):
     rates = {"billing": np.array([1e6, 2e6, np.nan, np.nan, np.nan])}
     groups(NEAR, FAR, rates=rates)
     arguments = ("locality", *SERVER, "--sample", "1m", "--price-per-gb", "0.02", "--currency", "USD")
@@ -82,7 +82,7 @@ def test_rates_become_money_at_a_stated_price(groups):
     assert "2.9 MiB/s from other domains, by offsets committed in 60 s: 157.68 USD a month of 730 hours" in shown
 
 
-def test_without_known_rates_there_is_no_sum(groups):
+def test_costs_are_unknown_if_no_rate_is_known(groups):
     groups(FAR)
     ran = cli("locality", *SERVER, "--sample", "10s", "--price-per-gb", "1")
     assert "bytes from other domains are not known" in ran.out
@@ -90,13 +90,13 @@ def test_without_known_rates_there_is_no_sum(groups):
 
 
 @pytest.mark.parametrize(("share", "code"), [("100%", 0), ("1", 0), ("0.99", 1), ("0", 1), ("0%", 1)], ids=str)
-def test_a_pipeline_fails_where_a_group_reads_too_much_from_afar(groups, share, code):
+def test_fail_above_exits_with_1_if_the_share_of_far_reads_of_a_group_is_higher(groups, share, code):
     groups(NEAR, FAR)
     assert cli("locality", *SERVER, "--fail-above", share).code == code
     assert cli("locality", *SERVER, "--fail-above", share, "--group", "orders").code == 0
 
 
-def test_what_is_not_known_counts_as_read_from_afar(groups):
+def test_reads_of_unknown_locality_count_as_far_for_fail_above(groups):
     groups(GroupSeen("lost", "range", (member(orders=[0, 1]),)))
     ran = cli("locality", *SERVER, "--fail-above", "10%", "-o", "json")
     assert ran.code == 1
@@ -104,7 +104,7 @@ def test_what_is_not_known_counts_as_read_from_afar(groups):
     assert "of 2 it is not known" in cli("locality", *SERVER).out
 
 
-def test_producers_are_told_how_near_they_write_and_what_else_is_possible(groups):
+def test_locality_reports_near_writes_of_producers_alternatives_and_costs(groups):
     groups(NEAR, written=np.array([1e6, 2e6, 3e6, 0.0, np.nan]))
     arguments = ("--producers", "/eu/a=3", "--producers", "/us/b", "--sample", "1s", "--price-per-gb", "0.02")
     ran = cli("locality", *SERVER, *arguments, "-o", "json")
@@ -130,7 +130,7 @@ def test_producers_are_told_how_near_they_write_and_what_else_is_possible(groups
     assert "4.3 MiB/s to other domains: 236.52 EUR a month" in told.out
 
 
-def test_a_rack_of_producers_that_no_broker_reports_is_named(groups):
+def test_locality_names_a_rack_of_producers_that_no_broker_reports(groups):
     groups(NEAR)
     told = cli("locality", *SERVER, "--producers", "eu/a")
     assert (
@@ -142,13 +142,13 @@ def test_a_rack_of_producers_that_no_broker_reports_is_named(groups):
 @pytest.mark.parametrize(
     "text", ["", "=", "=2", "/eu/a=", "/eu/a=0", "/eu/a=-1", "/eu/a=1.5", "/eu/a=x", "/eu/a=9999999999"]
 )
-def test_producers_are_a_rack_and_a_count(groups, text):
+def test_invalid_producers_are_rejected_with_an_example(groups, text):
     groups(NEAR)
     ran = cli("locality", *SERVER, "--producers", text)
     assert (ran.code, "such as /eu/eu-1a=3" in ran.err) == (2, True)
 
 
-def test_producers_are_in_a_hundred_racks_at_most(groups):
+def test_producers_in_more_than_100_racks_are_rejected(groups):
     groups(NEAR)
     named = [word for number in range(101) for word in ("--producers", f"/rack-{number}")]
     ran = cli("locality", *SERVER, *named)
@@ -156,7 +156,7 @@ def test_producers_are_in_a_hundred_racks_at_most(groups):
     assert cli("locality", *SERVER, *named[2:]).code == 0
 
 
-def test_a_group_that_there_is_not_is_refused_with_those_like_it(groups):
+def test_unknown_group_is_rejected_with_the_nearest_name(groups):
     groups(NEAR, FAR)
     ran = cli("locality", *SERVER, "--group", "order")
     assert (ran.code, ran.error) == (2, "--group order: the cluster has no such consumer group")
@@ -181,18 +181,18 @@ def test_a_group_that_there_is_not_is_refused_with_those_like_it(groups):
         (("--topology", "a/b", *SERVER), "--bootstrap-server is not for --topology"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(arguments, error):
+def test_locality_rejects_invalid_arguments(arguments, error):
     ran = cli("locality", *arguments)
     assert (ran.code, ran.error) == (2, error)
 
 
-def test_names_of_groups_are_printed_as_escapes(groups):
+def test_control_characters_in_group_names_are_escaped(groups):
     groups(GroupSeen("a\x1b[2Jb", "range", (member(orders=[0]),)))
     assert "\x1b" not in cli("locality", *SERVER).out
     assert "\x1b" not in cli("locality", *SERVER, "-o", "json").out
 
 
-def test_the_page_shows_what_is_printed_of_a_made_up_cluster(groups, monkeypatch):
+def test_documentation_shows_the_output_for_an_example_cluster(groups, monkeypatch):
     monkeypatch.setattr(LiveGroups, "read", lambda *_, **__: _made_up())
     monkeypatch.setattr(LiveGroups, "sampled", lambda *_: _made_up())
     ran = cli("locality", *SERVER, "--sample", "60s", "--price-per-gb", "0.02", "--currency", "USD")
@@ -201,7 +201,7 @@ def test_the_page_shows_what_is_printed_of_a_made_up_cluster(groups, monkeypatch
 
 
 def _made_up():
-    """Three zones of one broker each; `orders` has a replica in all of them, `billing` in two."""
+    """Three zones with one broker each. A partition of `orders` has replicas in all, one of `billing` in two."""
     racks = {0: "/eu/eu-1a", 1: "/eu/eu-1b", 2: "/eu/eu-1c"}
     rows = [(0, at, [at % 3, (at + 1) % 3], [0, 1, 2], at % 3, None) for at in range(12)]
     rows += [(1, at, [at % 3, (at + 1) % 3, (at + 2) % 3], [0, 1, 2], at % 3, None) for at in range(6)]

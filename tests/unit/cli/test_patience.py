@@ -1,4 +1,4 @@
-"""How `rackspan apply` ends where a copy makes no progress or Kafka refuses a replica list."""
+"""How `rackspan apply` ends if a copy makes no progress or Kafka refuses a replica list."""
 
 import asyncio
 import itertools
@@ -23,7 +23,7 @@ REFUSED = "Kafka says InvalidReplicationAssignment: [Error 39] InvalidReplicatio
 
 
 class Kafka(SimulatedKafka):
-    """Copies all but one partition at once. Of that, `arrives` bytes come with each look, or its lists fail."""
+    """Copies all partitions but `held` at once. Its copy grows by `arrives` bytes per look, or its lists fail."""
 
     failure = None
     arrives = 0
@@ -53,7 +53,7 @@ def kafka():
 
 @pytest.fixture
 def apply(kafka, monkeypatch, tmp_path):
-    """Goes on with a plan that is in the journal; gives what ran, its last event, and the seconds it took."""
+    """A function that continues the plan of the journal and returns the run, its last event and the seconds."""
     changes = [Change(at.topic, at.partition, kafka.planned[at], before, 100) for at, before in kafka.lists.items()]
     racks = {broker: "/".join(("", *rack)) for broker, rack in kafka.racks.items()}
     journal = JournalFile(tmp_path / "journal.json")
@@ -69,7 +69,7 @@ def apply(kafka, monkeypatch, tmp_path):
     return run
 
 
-def test_a_copy_that_makes_no_progress_ends_the_run_and_is_named(apply, kafka):
+def test_copy_without_progress_ends_apply_after_its_patience(apply, kafka):
     ran, last, took = apply("--patience", "1")
     assert ran.code == 4
     assert 1 <= took < 20
@@ -83,14 +83,14 @@ def test_a_copy_that_makes_no_progress_ends_the_run_and_is_named(apply, kafka):
 
 
 def is_waited_for(apply):
-    """Checks that a run goes on beyond its patience, and moves both replicas."""
+    """Check that a run continues beyond its patience and moves both replicas."""
     ran, last, took = apply("--patience", "1")
     assert ran.code == 0, ran.err
     assert took > 1
     assert (last["moved"], last["moves"]) == (2, 2)
 
 
-def test_a_copy_of_which_bytes_arrive_is_waited_for(apply, kafka):
+def test_apply_waits_for_a_copy_that_receives_bytes(apply, kafka):
     kafka.arrives = 1
 
     async def sizes(partitions):
@@ -103,7 +103,7 @@ def test_a_copy_of_which_bytes_arrive_is_waited_for(apply, kafka):
     is_waited_for(apply)
 
 
-def test_a_copy_of_which_no_broker_reports_bytes_is_waited_for(apply, kafka):
+def test_apply_waits_for_a_copy_whose_bytes_no_broker_reports(apply, kafka):
     looks = itertools.count()
 
     async def sizes(_partitions):
@@ -115,7 +115,7 @@ def test_a_copy_of_which_no_broker_reports_bytes_is_waited_for(apply, kafka):
     is_waited_for(apply)
 
 
-def test_a_list_that_kafka_refuses_ends_the_run_with_its_answer_and_without_patience(apply, kafka):
+def test_replica_list_that_kafka_refuses_ends_apply_at_once_with_the_response_of_kafka(apply, kafka):
     kafka.failure = Failure(Reason.KAFKA_REFUSED, REFUSED, Remedy.RETRY)
     ran, last, took = apply("--patience", "300")
     assert (ran.code, took < 60) == (4, True)
@@ -124,7 +124,7 @@ def test_a_list_that_kafka_refuses_ends_the_run_with_its_answer_and_without_pati
     assert not kafka.configs
 
 
-def test_a_list_that_always_fails_ends_the_run_with_the_reason(apply, kafka):
+def test_replica_list_that_fails_repeatedly_ends_apply_after_its_patience_with_the_reason(apply, kafka):
     kafka.failure = Failure(Reason.KAFKA_UNREACHABLE, "Kafka says NotController", Remedy.RETRY)
     ran, last, took = apply("--patience", "1")
     assert ran.code == 4

@@ -1,4 +1,4 @@
-"""The installed programs, as processes of their own."""
+"""Runs the installed programs as separate processes."""
 
 import inspect
 import json
@@ -25,7 +25,7 @@ DOCUMENT = cluster(*(topic(f"topic-{at}", *([0, 1, 2],) * 100) for at in range(1
 
 
 @pytest.mark.parametrize(("program", "shown"), [("rackspan", "rackspan"), ("kubectl-rackspan", "kubectl rackspan")])
-def test_the_program_and_the_plug_in_say_how_they_were_called(program, shown):
+def test_usage_of_the_program_and_of_the_kubectl_plugin_shows_the_called_name(program, shown):
     done = subprocess.run([BIN / program, "check"], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("error: the cluster is missing\n")
@@ -33,14 +33,14 @@ def test_the_program_and_the_plug_in_say_how_they_were_called(program, shown):
     assert f"Usage: {shown} check [OPTIONS]" in usage.stdout
 
 
-def test_the_operator_ends_at_a_signal_that_comes_before_it_runs():
-    """Linux drops it for process 1, as which it runs in a container, where there is no handler."""
+def test_operator_ends_on_sigterm_before_it_runs():
+    """In a container the operator is process 1, for which Linux ignores signals without a handler."""
     begun = "rackspan.cli.app = lambda: os.kill(os.getpid(), signal.SIGTERM)"
     program = f"import os, signal, rackspan.cli; {begun}; from rackspan.__main__ import main; main()"
     assert subprocess.run([sys.executable, "-c", program, "operator"], check=False).returncode == 128 + signal.SIGTERM
 
 
-def test_a_result_is_alone_on_standard_output():
+def test_standard_output_contains_only_the_result():
     command = [BIN / "rackspan", "check", "--snapshot", "-", "-o", "json"]
     done = subprocess.run(command, check=False, input=json.dumps(DOCUMENT), capture_output=True, text=True)
     assert json.loads(done.stdout)["summary"]["nonCompliant"] == 10_000
@@ -56,7 +56,7 @@ def test_a_result_is_alone_on_standard_output():
         (["plan", "-o", "json", "--replication-factor", "topic-1=7"], 2),
     ],
 )
-def test_a_reader_that_stops_early_is_no_error_and_changes_no_result(tmp_path, arguments, code):
+def test_closed_pipe_is_not_an_error_and_does_not_change_the_exit_code(tmp_path, arguments, code):
     document = cluster(*DOCUMENT["topics"], racks=RACKS | dict.fromkeys(range(6, 3000), "/ap/ap-1a/r1"))
     (tmp_path / "prod.json").write_text(json.dumps(document if arguments[0] == "what-if" else DOCUMENT))
     command = [BIN / "rackspan", *arguments, "--snapshot", tmp_path / "prod.json"]
@@ -71,7 +71,7 @@ def test_a_reader_that_stops_early_is_no_error_and_changes_no_result(tmp_path, a
 @pytest.mark.parametrize(
     "arguments", [["check", "--snapshot", "-"], ["check", "--snapshot", "-", "-o", "json"], ["--help"]]
 )
-def test_a_result_that_cannot_be_written_is_told_and_no_defect(arguments):
+def test_full_disk_on_standard_output_is_reported_with_exit_code_74(arguments):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
             [BIN / "rackspan", *arguments],
@@ -92,7 +92,7 @@ def test_a_result_that_cannot_be_written_is_told_and_no_defect(arguments):
         ("report export - -o json", "error: standard input: no scan document: "),
     ],
 )
-def test_a_closed_standard_input_is_an_empty_one(arguments, error):
+def test_closed_standard_input_is_treated_as_empty(arguments, error):
     done = subprocess.run(
         f"exec {BIN}/rackspan {arguments} <&-", check=False, shell=True, capture_output=True, text=True
     )
@@ -101,7 +101,7 @@ def test_a_closed_standard_input_is_an_empty_one(arguments, error):
 
 
 @pytest.mark.parametrize(("command", "code"), [("check", 74), ("plan --detailed-exitcode", 1)])
-def test_a_closed_standard_output_is_told(command, code):
+def test_closed_standard_output_is_reported_as_an_error(command, code):
     command = f"{shlex.quote(str(BIN / 'rackspan'))} {command} --snapshot - >&-"
     done = subprocess.run(command, shell=True, check=False, input="", capture_output=True, text=True)
     assert done.returncode == code
@@ -113,7 +113,7 @@ def test_a_closed_standard_output_is_told(command, code):
     ("arguments", "code"),
     [(["check"], 2), (["check", "--snapshot", "-"], 1), (["apply", "--bootstrap-server", "127.0.0.1:1"], 3)],
 )
-def test_where_nobody_hears_of_errors_the_exit_code_is_still_true(lost, arguments, code):
+def test_exit_code_is_correct_if_standard_error_cannot_be_written(lost, arguments, code):
     command = f"{shlex.join([str(BIN / 'rackspan'), *arguments])} {lost}"
     done = subprocess.run(
         ["bash", "-c", command], check=False, input=json.dumps(DOCUMENT), capture_output=True, text=True
@@ -132,14 +132,14 @@ def test_where_nobody_hears_of_errors_the_exit_code_is_still_true(lost, argument
         (["plan", "--command-config", ""], [], ":0"),
     ],
 )
-def test_kubectl_is_answered_what_a_word_may_become(words, offered, directive):
+def test_completion_for_kubectl_offers_matching_words(words, offered, directive):
     command = [sys.executable, "-c", "from rackspan.cli.completion import main; main()", *words]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     *lines, last = done.stdout.splitlines()
     assert ([line.partition("\t")[0] for line in lines], last, done.stderr) == (offered, directive, "")
 
 
-def test_the_answer_to_kubectl_is_installed_under_the_name_that_kubectl_asks_for():
+def test_completion_is_installed_under_the_name_that_kubectl_calls():
     scripts = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts["kubectl_complete-rackspan"] == f"{main.__module__}:{main.__name__}"
 
@@ -149,8 +149,8 @@ HEAVY |= {"pyarrow", "prometheus_client"}
 
 
 @pytest.mark.parametrize("words", ["--help", "", "pl"])
-def test_help_and_names_of_commands_are_shown_without_what_commands_import(words):
-    """`words` are asked for help, or to be completed."""
+def test_help_and_completion_of_command_names_do_not_import_heavy_modules(words):
+    """`words` is the help option or the text to complete."""
     code = (
         "import sys\n"
         "from rackspan.cli import app, completion\n"
@@ -164,7 +164,7 @@ def test_help_and_names_of_commands_are_shown_without_what_commands_import(words
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda one: one.name)
-def test_each_command_shows_its_help_and_flags_without_a_type(command):
+def test_help_of_each_command_shows_flags_without_a_type(command):
     ran = cli(command.name, "--help")
     assert ran.code == 0
     assert f"rackspan {command.name} " in ran.out
@@ -172,7 +172,7 @@ def test_each_command_shows_its_help_and_flags_without_a_type(command):
 
 
 def with_names(command):
-    """A command by its name; of a group, each command in it."""
+    """Return the command with its name, or each command of a group."""
     loaded = command.loaded(typer.Context(get_command(app)))
     inner = getattr(loaded, "commands", None)
     return [(f"{command.name} {name}", one) for name, one in inner.items()] if inner else [(command.name, loaded)]
@@ -182,7 +182,7 @@ WHOLE = [pair for command in COMMANDS if command.name != "rack-id" for pair in w
 
 
 @pytest.mark.parametrize("asked", ["--", "--help"])
-def test_options_and_help_of_every_command_are_shown_without_what_it_needs_to_work(asked):
+def test_help_and_completion_of_every_command_do_not_import_heavy_modules(asked):
     code = (
         "import io, sys\n"
         "from contextlib import redirect_stdout\n"
@@ -200,8 +200,8 @@ def test_options_and_help_of_every_command_are_shown_without_what_it_needs_to_wo
 
 
 @pytest.mark.parametrize(("name", "command"), WHOLE, ids=[name for name, _ in WHOLE])
-def test_what_a_command_does_takes_all_its_options_as_they_are(name, command):
-    """A command hands on `locals()`, whose names and types no type checker compares."""
+def test_action_of_each_command_has_the_parameters_and_types_of_its_options(name, command):
+    """A command passes `locals()` to its action; type checkers do not compare these names and types."""
     declared = inspect.unwrap(command.callback)
     used = vars(sys.modules[declared.__module__]).values()
     (module,) = [one for one in used if inspect.ismodule(one) and one.__package__ == actions.__name__]

@@ -1,4 +1,4 @@
-"""What `plan -f` says of the files of a pull request."""
+"""Output of `plan -f` for the files of a pull request."""
 
 import pytest
 from tests.support.pull_requests import BAD, GOOD, LEVELS, manifest, prod
@@ -6,7 +6,7 @@ from tests.support.pull_requests import BAD, GOOD, LEVELS, manifest, prod
 
 @pytest.fixture
 def plan(rackspan, snapshot, tmp_path):
-    """Plans for files, by their texts: `plan(text, ...)`."""
+    """A function that runs `plan` for files with these texts: `plan(text, ...)`."""
     cluster = snapshot(prod())
 
     def planned(*texts, options=(), source=("--snapshot", cluster)):
@@ -19,7 +19,7 @@ def plan(rackspan, snapshot, tmp_path):
 
 
 @pytest.mark.parametrize("file", BAD.values(), ids=BAD)
-def test_a_file_that_can_never_be_is_refused_at_its_line(plan, file):
+def test_invalid_manifest_is_rejected_with_its_line(plan, file):
     ran = plan(manifest(name="fine"), file.text)
     assert (ran.code, ran.out) == (2, "")
     where, _, said = ran.error.partition(": ")
@@ -30,18 +30,18 @@ def test_a_file_that_can_never_be_is_refused_at_its_line(plan, file):
 
 
 @pytest.mark.parametrize("text", GOOD.values(), ids=GOOD)
-def test_a_file_that_is_fine_passes(plan, text):
+def test_valid_manifest_is_accepted_without_messages(plan, text):
     ran = plan(text)
     assert (ran.code, ran.err) == (0, "")
 
 
-def test_everything_that_is_wrong_is_told_in_the_order_of_files_and_lines(plan):
+def test_all_errors_are_reported_in_the_order_of_files_and_lines(plan):
     both = manifest("config:", "  retention.msec: 5", "durability:", "  tolerate: {region: 1}", name="b")
     ran = plan(both, manifest(name="c", replicas="replicationFactor: 9"))
     assert [one.partition(": ")[0] for one in ran.errors] == ["topics/0.yaml:10", "topics/0.yaml:12", "topics/1.yaml:8"]
 
 
-def test_two_files_for_one_topic_are_told(plan):
+def test_two_manifests_for_one_topic_are_rejected(plan):
     ran = plan(manifest(name="b"), manifest("topicName: b", name="c"))
     assert (ran.code, ran.error) == (
         2,
@@ -50,13 +50,13 @@ def test_two_files_for_one_topic_are_told(plan):
 
 
 @pytest.mark.parametrize(("version", "kind"), [("[rackspan.dev/v1alpha1]", "a list"), ("{a: b}", "a mapping")])
-def test_an_api_version_that_is_no_text_hides_no_other_error(plan, version, kind):
+def test_api_version_of_a_wrong_type_does_not_hide_other_errors(plan, version, kind):
     ran = plan(f"kind: KafkaTopic\napiVersion: {version}\n", BAD["an unknown field"].text)
     assert (ran.code, len(ran.errors)) == (2, 2)
     assert ran.errors[0] == f"topics/0.yaml:2: apiVersion: must be a text, not {kind}"
 
 
-def test_files_of_two_topologies_are_told(plan):
+def test_manifests_of_two_topologies_are_rejected(plan):
     ran = plan(manifest(name="b"), manifest(name="c").replace("name: kafka", "name: other"))
     assert (ran.code, ran.error) == (
         2,
@@ -64,7 +64,7 @@ def test_files_of_two_topologies_are_told(plan):
     )
 
 
-def test_new_topics_are_placed_side_by_side_and_printed_with_what_they_survive(plan):
+def test_new_topics_are_placed_evenly_together_and_printed_with_their_durability(plan):
     texts = [manifest("durability:", "  tolerate: {zone: 1}", name=f"new-{number}") for number in range(4)]
     made = plan(*texts, options=("-o", "json")).json
     assert [(one["topic"], one["minInsyncReplicas"]) for one in made["created"]] == [
@@ -81,13 +81,13 @@ def test_new_topics_are_placed_side_by_side_and_printed_with_what_they_survive(p
     assert "new-0" in text
 
 
-def test_changed_configs_are_printed(plan):
+def test_plan_prints_changed_configs(plan):
     ran = plan(manifest("config:", "  retention.ms: 5", name="orders"), options=("-o", "json"))
     assert ran.json["configured"] == [{"topic": "orders", "set": {"retention.ms": "5"}}]
     assert "retention.ms=5" in plan().out
 
 
-def test_a_cluster_without_topics_can_be_planned_for(plan, snapshot):
+def test_plan_creates_a_topic_in_a_cluster_without_topics(plan, snapshot):
     empty = snapshot({**prod(), "topics": []}, "empty.json")
     ran = plan(manifest(name="first"), source=("--snapshot", empty))
     assert (ran.code, ran.err) == (0, "")
@@ -109,22 +109,22 @@ def test_a_cluster_without_topics_can_be_planned_for(plan, snapshot):
         (manifest(), ("-o", "png"), 1),
     ],
 )
-def test_detailed_exit_codes_are_terraforms(plan, text, options, code):
+def test_detailed_exit_codes_equal_those_of_terraform(plan, text, options, code):
     assert plan(text, options=("--detailed-exitcode", *options)).code == code
 
 
-def test_the_detailed_exit_code_of_a_defect_is_that_of_an_error(plan, monkeypatch):
+def test_unexpected_exception_with_detailed_exitcode_exits_with_1(plan, monkeypatch):
     monkeypatch.setattr("rackspan.cli.actions.planning_moves.plan_requested", None)
     ran = plan(manifest(), options=("--detailed-exitcode",))
     assert (ran.code, ran.error) == (1, "a defect of rackspan: TypeError: 'NoneType' object is not callable")
 
 
-def test_a_plan_that_cannot_be_is_told_at_its_file(plan):
+def test_infeasible_plan_is_reported_at_the_line_of_the_manifest(plan):
     ran = plan(manifest(name="orders", replicas="replicationFactor: 7"))
     assert (ran.code, ran.error.partition(": ")[0]) == (2, "topics/0.yaml:8")
 
 
-def test_names_and_values_in_files_are_no_markdown(plan):
+def test_markdown_in_a_config_value_of_a_manifest_is_escaped(plan):
     hostile = "@org/team #1 <b>|x| [a](javascript:b) `c`\\n| d |"
     ran = plan(manifest("config:", f'  internal.x: "{hostile}"', name="orders"), manifest(), options=("-o", "markdown"))
     assert ran.code == 0

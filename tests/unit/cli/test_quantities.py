@@ -1,4 +1,4 @@
-"""Bytes, rates, throttles, times and shares, with their units spelled out."""
+"""Parsers of bytes, rates, throttles, times and shares."""
 
 import pytest
 
@@ -11,42 +11,42 @@ from rackspan.core.reassignment import Adaptive
     ("text", "rate"),
     [("50MB/s", 50_000_000), ("50 MiB/s", 52_428_800), ("1B/s", 1), ("1.5GB/s", 1_500_000_000), ("12kB/s", 12_000)],
 )
-def test_a_rate_is_in_bytes_per_second(text, rate):
+def test_rate_is_parsed_to_bytes_per_second(text, rate):
     assert rate_of("--throttle", text) == rate
 
 
 @pytest.mark.parametrize(
     "text", ["50", "50MB", "50Mb/s", "50Mbit/s", "0B/s", "-1MB/s", "1e3B/s", "MB/s", "", "9" * 19 + "B/s", "\u0665MB/s"]
 )
-def test_a_rate_without_a_unit_that_can_only_be_meant_so_is_refused(text):
+def test_rate_without_a_valid_number_and_unit_is_rejected(text):
     with pytest.raises(CommandError, match="--throttle"):
         rate_of("--throttle", text)
 
 
-def test_bytes_have_no_per_second():
+def test_bytes_are_parsed_and_a_rate_is_rejected():
     assert bytes_of("--max-bytes", "2TB") == 2 * 10**12
     with pytest.raises(CommandError):
         bytes_of("--max-bytes", "2TB/s")
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("10s", 10), ("5m", 300), ("1h30m", 5400), ("1h0m5s", 3605)])
-def test_a_time_has_a_unit(text, seconds):
+def test_time_with_units_is_parsed_to_seconds(text, seconds):
     assert seconds_of("--timeout", text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "10", "0s", "-1s", "1.5s", "5m1h", "1d", "\u0665s"])
-def test_a_time_without_a_unit_is_refused(text):
+def test_time_without_valid_numbers_and_units_is_rejected(text):
     with pytest.raises(CommandError, match="--timeout"):
         seconds_of("--timeout", text)
 
 
 @pytest.mark.parametrize(("text", "share"), [("0", 0), ("0.1", 0.1), ("10%", 0.1), ("100%", 1), ("1", 1)])
-def test_a_share_may_be_per_cent(text, share):
+def test_share_is_parsed_from_a_number_or_a_percentage(text, share):
     assert share_of("--fail-above", text) == share
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.1", "101%", "nan", "1e-3", "ten"])
-def test_a_share_is_from_0_to_1(text):
+def test_share_that_is_not_a_number_from_0_to_1_is_rejected(text):
     with pytest.raises(CommandError, match="--fail-above"):
         share_of("--fail-above", text)
 
@@ -60,13 +60,13 @@ def test_a_share_is_from_0_to_1(text):
         ("adaptive:1MiB/s - 1MiB/s", Adaptive(1_048_576, 1_048_576)),
     ],
 )
-def test_a_throttle_is_a_rate_or_bounds_within_which_it_adapts_itself(text, throttle):
+def test_throttle_is_parsed_as_a_rate_or_as_adaptive_bounds(text, throttle):
     assert throttle_of("--throttle", text) == throttle
 
 
 @pytest.mark.parametrize(
     "text", ["adaptive:", "adaptive:10MB/s", "adaptive:2MB/s-1MB/s", "adaptive:1-2", "Adaptive", "adaptive:0B/s-1B/s"]
 )
-def test_bounds_that_are_none_are_refused(text):
+def test_invalid_adaptive_throttle_is_rejected(text):
     with pytest.raises(CommandError, match="--throttle"):
         throttle_of("--throttle", text)

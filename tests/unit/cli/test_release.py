@@ -1,4 +1,4 @@
-"""`rackspan release` says what stays in Kafka."""
+"""`rackspan release` reports what it cannot release."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ class Kube:
             yield {"metadata": {"namespace": "kafka", "name": name}, "status": status}
 
 
-async def test_brokers_that_stay_cordoned_are_named():
+async def test_release_names_brokers_that_are_still_cordoned():
     (told,) = await _cordons(Kube())
     assert told == (
         "kafka/prod: 2 brokers are still cordoned in Kafka for a drain: 3, 4; to place replicas there again, "
@@ -30,14 +30,14 @@ async def test_brokers_that_stay_cordoned_are_named():
     )
 
 
-async def test_what_kafka_has_released_just_now_is_not_named_whatever_the_status_says():
+async def test_release_reports_cordons_left_in_kafka_and_not_those_of_the_status():
     assert await _cordons(Kube(), {ObjectKey("kafka", "prod"): ()}) == []
     (told,) = await _cordons(Kube(), {ObjectKey("kafka", "prod"): (4,), ObjectKey("other", "prod"): (1,)})
     assert told.startswith("kafka/prod: 1 broker is still cordoned in Kafka for a drain: 4;")
 
 
 class Rest:
-    """Nothing is asked."""
+    """A client that sends no request."""
 
     def __init__(self, *_):
         pass
@@ -54,7 +54,7 @@ class Rest:
         (uninstall, "release", "objects still have their finalizer, or get it back: is an operator running?"),
     ],
 )
-def test_the_step_that_takes_too_long_is_named(monkeypatch, module, step, told):
+def test_release_names_the_step_that_times_out(monkeypatch, module, step, told):
     async def at_once(*_, **__):
         return ()
 
@@ -78,9 +78,9 @@ def test_the_step_that_takes_too_long_is_named(monkeypatch, module, step, told):
 
 
 @pytest.mark.parametrize(("there", "released"), [(("mine", "theirs"), ("mine",)), (("theirs",), None)])
-def test_a_namespace_that_may_not_be_read_holds_up_no_other_and_is_named(monkeypatch, there, released):
+def test_namespace_without_read_permission_is_reported_and_does_not_block_others(monkeypatch, there, released):
     class Namespaces:
-        """Of which one may not be read by the right to list KafkaTopics."""
+        """Namespaces, of which `theirs` does not allow listing KafkaTopics."""
 
         def __init__(self, _rest, _events, namespaces):
             self.namespaces = tuple(namespaces)
@@ -114,9 +114,9 @@ def test_a_namespace_that_may_not_be_read_holds_up_no_other_and_is_named(monkeyp
 
 
 @pytest.mark.parametrize(("without", "code"), [((), 0), (("theirs",), 2)])
-def test_a_namespace_that_may_be_read_and_not_changed_holds_up_no_other_and_is_named(monkeypatch, without, code):
+def test_namespace_without_write_permission_is_reported_and_does_not_block_others(monkeypatch, without, code):
     class Objects:
-        """A KafkaTopic in each of two namespaces, of which the first may not be changed."""
+        """A KafkaTopic in each of two namespaces; those in `without` may not be changed."""
 
         def __init__(self, *_):
             pass

@@ -1,4 +1,4 @@
-"""`rackspan status`: what is wrong, why, and the one next step, from objects alone."""
+"""`rackspan status`: problems, their reasons and the next step, from objects alone."""
 
 import asyncio
 import itertools
@@ -46,7 +46,7 @@ GOOD = {
 
 
 def seen(*conditions, spec=None, **status):
-    """A topology with these conditions in the place of those of a good one."""
+    """Return a topology with these conditions and, for other types, the conditions of a healthy one."""
     changed = GOOD | {one["type"]: one for one in conditions}
     found = topology(
         **(spec or {}),
@@ -75,13 +75,13 @@ def aspect(found, name):
     return one
 
 
-def test_where_all_is_fine_there_is_no_next_step():
+def test_status_without_problems_has_no_next_step():
     found = situation(seen(), [kafka_topic("orders")], ())
     assert (found.state, found.step) == (AspectState.FINE, None)
     assert aspect(found, "brokers").message == "9 brokers online"
 
 
-def test_cordoned_brokers_are_named():
+def test_status_names_cordoned_brokers():
     brokers = [{"id": 3, "cordoned": True}, {"id": 4}]
     closed = "; cordoned in Kafka, so that nothing new is placed there: 3"
     assert aspect(situation(seen(brokers=brokers), (), ()), "brokers").message == f"9 brokers online{closed}"
@@ -136,7 +136,7 @@ FAILED = {
         (seen(spec={"drainBrokers": [4]}), "drains", AspectState.GOES_ON, None),
     ],
 )
-def test_each_aspect_that_is_not_fine_is_the_first_with_its_step(found, name, state, step):
+def test_aspect_that_is_not_fine_comes_first_and_sets_the_next_step(found, name, state, step):
     whole = situation(found, [kafka_topic("orders")], ())
     assert (whole.aspects[0].name, whole.state) == (name, state)
     assert (whole.step is None) if step is None else whole.step.startswith(step)
@@ -156,12 +156,12 @@ TEN = ", ".join(map(str, range(10)))
         ),
     ],
 )
-def test_of_several_brokers_that_are_away_the_drain_of_all_is_advised(offline, step):
+def test_next_step_for_offline_brokers_names_a_drain_of_all_of_them(offline, step):
     found = situation(seen(offline=offline), (), ()).step
     assert found == f"{step} --topology kafka/prod; rackspan check --topology kafka/prod shows what has no leader"
 
 
-def test_of_what_the_operator_has_never_looked_at_nothing_is_claimed():
+def test_topology_that_the_operator_has_never_observed_is_unknown():
     whole = situation(topology(), (), ())
     assert {one.state for one in whole.aspects} == {AspectState.UNKNOWN}
     for name in ("brokers", "racks", "plan"):
@@ -185,7 +185,7 @@ def reassigned(message, status="True", reason="InSync"):
         (seen(PENDING), AspectState.GOES_ON, "it is being made"),
     ],
 )
-def test_a_plan_is_being_made_until_its_condition_is_about_the_same(found, state, message):
+def test_plan_counts_as_being_made_until_plan_and_condition_agree(found, state, message):
     one = aspect(situation(found, (), ()), "plan")
     assert (one.state, one.message, one.step) == (state, message, None)
 
@@ -206,7 +206,7 @@ TAKE_BACK = "correct spec.drainBrokers or spec.drainRacks, or take what does not
     ("drains", "state", "step"),
     [
         ([drain("4", "PlanPending", "NotManaged")], AspectState.GOES_ON, None),
-        ([drain("4", "Infeasible")], AspectState.GOES_ON, None),  # its topic says what to do
+        ([drain("4", "Infeasible")], AspectState.GOES_ON, None),  # the status of the topic states the step
         ([drain("77", reason="UnknownBroker")], AspectState.WRONG, f"{TAKE_BACK} 77 --topology kafka/prod"),
         ([drain("/mars", reason="UnknownRack")], AspectState.WRONG, f"{TAKE_BACK} --rack=/mars --topology kafka/prod"),
         (
@@ -216,13 +216,13 @@ TAKE_BACK = "correct spec.drainBrokers or spec.drainRacks, or take what does not
         ),
     ],
 )
-def test_a_drain_that_cannot_end_by_itself_is_wrong(drains, state, step):
+def test_drain_that_cannot_end_without_the_user_is_wrong(drains, state, step):
     spec = {"drainBrokers": [4, 5, 77], "drainRacks": ["/mars"]}
     one = aspect(situation(seen(spec=spec, drains=drains), (), ()), "drains")
     assert (one.state, one.step) == (state, step)
 
 
-def test_a_spec_that_the_operator_has_not_seen_is_unknown():
+def test_generation_that_the_operator_has_not_observed_is_reported():
     edited = structs.replace(seen(), meta=structs.replace(seen().meta, generation=7))
     whole = situation(edited, (), ())
     assert whole.aspects[0].message == "the operator has not observed generation 7 of the RackTopology yet"
@@ -250,7 +250,7 @@ SINCE = datetime(2026, 11, 25, 10, 0, tzinfo=UTC)
         ),
     ],
 )
-def test_whether_the_operator_runs_is_told_by_its_lease(operator, state, message):
+def test_status_shows_from_the_lease_whether_the_operator_runs(operator, state, message):
     found = situation(seen(**OFFLINE), (), (), operator)
     one = aspect(found, "operator")
     assert (one.state, one.message) == (state, message)
@@ -268,7 +268,7 @@ def test_whether_the_operator_runs_is_told_by_its_lease(operator, state, message
         ([], OperatorLease(LEASE, None, SINCE), {"operator", "scan"}),
     ],
 )
-def test_without_kafka_or_an_operator_nothing_that_was_seen_before_is_called_fine(conditions, operator, current):
+def test_aspects_seen_earlier_are_not_fine_without_kafka_or_an_operator(conditions, operator, current):
     done = {**FAILED, "state": "Completed", "finishedAt": WHEN, "findings": 0}
     found = seen(*conditions, PENDING, plan=PLAN, lastScan=done)
     whole = situation(found, [kafka_topic("orders")], [reassignment()], operator)
@@ -281,7 +281,7 @@ def test_without_kafka_or_an_operator_nothing_that_was_seen_before_is_called_fin
 
 
 def record(version, *, holder="pod-1", ago=0.0):
-    """What makes a record that was renewed so many seconds ago."""
+    """Return a function that makes a record renewed `ago` seconds ago."""
     return lambda: LeaseRecord(holder, 30, 0, version, datetime.now(UTC) - timedelta(seconds=ago))
 
 
@@ -293,14 +293,14 @@ def record(version, *, holder="pod-1", ago=0.0):
         ([record("1", ago=3600), record("1", ago=3600), record("2", ago=3597)], "pod-1"),
         ([record("1", ago=-3600), record("2", ago=-3603)], "pod-1"),
         ([record("1", ago=3600), record("1", ago=3600)], None),
-        ([partial(LeaseRecord, "pod-1", 30, 0, version, SINCE) for version in "12"], None),  # somebody annotates it
+        ([partial(LeaseRecord, "pod-1", 30, 0, version, SINCE) for version in "12"], None),  # only annotated
         ([record("1", ago=3600), None], None),
         ([record("1", ago=3600), record("2", holder="", ago=0)], None),
         ([record("1", holder="")], None),
         ([None], None),
     ],
 )
-def test_a_lease_is_held_by_whoever_renews_it_whatever_the_clocks_say(records, holder, monkeypatch):
+def test_lease_holder_is_the_process_that_renews_it_even_if_clocks_differ(records, holder, monkeypatch):
     class Leases:
         looks = 0
 
@@ -317,7 +317,7 @@ def test_a_lease_is_held_by_whoever_renews_it_whatever_the_clocks_say(records, h
     assert (found.key, found.holder) == (LEASE, holder)
 
 
-def test_a_label_comes_before_moves_and_says_what_these_cost():
+def test_next_step_for_rack_drift_is_the_label_before_the_moves_and_their_cost():
     drift = {"count": 1, "brokers": [2], "topics": {"count": 1, "samples": ["shop/orders"]}}
     spec = {"reassignment": {"throttle": 20 << 20}}
     found = situation(seen(DRIFT, PENDING, spec=spec, drift=drift, plan=PLAN), (), ())
@@ -337,7 +337,7 @@ def test_a_label_comes_before_moves_and_says_what_these_cost():
         ({"moves": 0, "bytes": 0, "removals": 4}, "copies nothing and removes 4 replicas; it waits for approval"),
     ],
 )
-def test_what_a_plan_removes_is_told_with_what_it_copies(plan, words):
+def test_status_shows_removed_replicas_next_to_copied_ones(plan, words):
     found = situation(seen(PENDING, plan=PLAN | plan), (), ())
     assert aspect(found, "plan").message == f"plan {HASH} {words}"
 
@@ -384,18 +384,18 @@ WAITING = [kafka_topic(name, "False", "PlanPending", "wait") for name in "bc"]
         ),
     ],
 )
-def test_topics_are_counted_by_reason_and_one_is_named(topics, state, message):
+def test_topics_are_counted_by_reason_with_one_example(topics, state, message):
     one = aspect(situation(seen(), topics, ()), "topics")
     assert (one.state, one.message) == (state, message)
     assert (one.step is None) == (state is not AspectState.WRONG)
 
 
-def test_topics_that_cannot_be_listed_are_counted():
+def test_topics_that_cannot_be_listed_are_counted_from_the_topology_status():
     found = seen(topics={"total": 7, "ready": 2, "nonCompliant": 5, "stalled": 5})
     assert aspect(situation(found, None, ()), "topics").message == "2 of 7 KafkaTopics ready, 5 not compliant"
 
 
-def test_what_is_moved_is_told_with_what_it_waits_for():
+def test_status_shows_the_progress_of_a_reassignment_and_its_message():
     one = aspect(situation(seen(), (), [reassignment()]), "moves")
     assert one.state is AspectState.GOES_ON
     assert one.message == "prod-d42a: Running, 2 of 6 moves; 6 partitions wait for broker 3"
@@ -439,7 +439,7 @@ def objects(monkeypatch):
     return have
 
 
-def test_the_screen_ends_with_the_next_step_and_the_code_says_that_something_is_wrong(objects):
+def test_status_ends_with_the_next_step_and_exits_with_1_if_an_aspect_is_wrong(objects):
     objects(seen(**OFFLINE))
     ran = cli("status", *TOPOLOGY)
     lines = [line.strip().split(maxsplit=2) for line in ran.out.splitlines() if line.strip()]
@@ -454,25 +454,25 @@ def test_the_screen_ends_with_the_next_step_and_the_code_says_that_something_is_
 @pytest.mark.parametrize(
     ("found", "code"), [(seen(), 0), (seen(condition("Connected", "False", "KafkaUnreachable")), 3)]
 )
-def test_the_exit_code_says_how_it_stands(objects, found, code):
+def test_exit_code_of_status_depends_on_the_state(objects, found, code):
     objects(found)
     assert cli("status", *TOPOLOGY).code == code
 
 
-def test_without_the_right_to_list_topics_a_warning_says_so(objects):
+def test_status_warns_if_topics_cannot_be_listed(objects):
     objects(seen(), FailureError(Failure(Reason.NOT_AUTHORIZED, "forbidden", Remedy.ACCESS)))
     ran = cli("status", *TOPOLOGY)
     assert (ran.code, ran.err) == (0, "warning: KafkaTopics cannot be listed, so that none is named: forbidden\n")
 
 
-def test_without_the_right_to_read_the_lease_a_warning_says_so(objects):
+def test_status_warns_if_the_lease_cannot_be_read(objects):
     objects(seen(lease="rackspan/rackspan"))
     ran = cli("status", *TOPOLOGY)
     said = "whether the operator runs cannot be seen, so all this may be out of date"
     assert (ran.code, ran.err) == (0, f"warning: {said}: rackspan/rackspan is not for you\n")
 
 
-def test_watching_prints_again_what_has_changed(objects, monkeypatch):
+def test_status_with_watch_prints_only_changes(objects, monkeypatch):
     states = iter([seen(), seen(), seen(**OFFLINE)])
 
     class Changing(Objects):
@@ -489,7 +489,7 @@ def test_watching_prints_again_what_has_changed(objects, monkeypatch):
     assert ran.out.count('"topology"') == 2
 
 
-def test_texts_of_others_are_escaped(objects):
+def test_control_characters_in_conditions_are_escaped(objects):
     objects(seen(condition("Ready", "False", "EmptyLevel", "no\x1b[31m level")))
     assert "no\\x1b[31m level" in cli("status", *TOPOLOGY).out
 
@@ -517,11 +517,11 @@ STEPS = [
 
 
 @pytest.mark.parametrize(("kind", "reason", "spec", "step"), STEPS)
-def test_a_step_says_which_field_or_label_to_change(kind, reason, spec, step):
+def test_next_step_names_the_field_or_label_to_change(kind, reason, spec, step):
     assert situation(seen(condition(kind, "False", reason), spec=spec), (), ()).step.startswith(step)
 
 
-def test_every_field_that_a_step_names_is_one_of_a_racktopology_or_a_kafkatopic():
+def test_fields_that_next_steps_name_exist_in_the_crds():
     kinds = [yaml.safe_load((CRDS / f"{kind}.yaml").read_text()) for kind in ("racktopologies", "kafkatopics")]
     schemas = [one["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for one in kinds]
     named = set(re.findall(r"(?<!\.)\bspec(?:\.[a-zA-Z]+)+", Path(next_steps.__file__).read_text()))

@@ -1,4 +1,4 @@
-"""Whatever a file, a cluster or an argument holds, a terminal is told nothing but text, and not too much of it."""
+"""Output for a terminal is printable and limited in length for any file, cluster or argument."""
 
 import json
 from itertools import product
@@ -43,17 +43,17 @@ def harmless(text):
 
 
 @pytest.mark.parametrize("command", [["check"], ["plan"], ["what-if"], ["snapshot", "-o", "table"]])
-def test_a_line_of_a_file_ends_where_its_text_ends_however_long_another_is(rackspan, snapshot, command):
-    """`status | less` would show each short line with three blank ones after it."""
+def test_output_lines_have_no_trailing_spaces_if_another_line_is_longer(rackspan, snapshot, command):
+    """With trailing spaces, `status | less` would show three blank lines after each short line."""
     unfair = cluster(topic("orders" * 40, [0, 1], [1, 0]), topic("a", [0, 1]))
     ran = rackspan(command[0], "--snapshot", snapshot(unfair), *command[1:])
-    assert "\n\n" in ran.out, "the table's own lines are there"
+    assert "\n\n" in ran.out, "the output contains the empty lines of the table"
     assert [line for line in ran.out.splitlines() if line != line.rstrip()] == []
 
 
 @pytest.mark.parametrize(("option", "value", "command"), ARGUMENTS)
 @pytest.mark.parametrize("given", [HOSTILE, "y" * 10_000], ids=["hostile", "long"])
-def test_an_argument_is_told_escaped_and_not_as_a_whole(rackspan, snapshot, option, value, command, given):
+def test_invalid_argument_is_escaped_and_truncated_in_the_error(rackspan, snapshot, option, value, command, given):
     ran = rackspan(command, "--snapshot", snapshot(FINE), option.format(given), value.format(given))
     assert (ran.code, ran.out) == (2, "")
     assert harmless(ran.err)
@@ -64,7 +64,7 @@ def test_an_argument_is_told_escaped_and_not_as_a_whole(rackspan, snapshot, opti
         assert SHOWN in ran.error
 
 
-def test_the_end_of_a_long_sentence_is_told_too(rackspan, snapshot):
+def test_truncated_error_keeps_its_end(rackspan, snapshot):
     ran = rackspan("check", "--snapshot", snapshot(FINE), "--topic", "y" * 10_000)
     assert ran.error.startswith('--topic "yyy')
     assert ran.error.endswith('yyy": matches no topic')
@@ -81,13 +81,13 @@ def test_the_end_of_a_long_sentence_is_told_too(rackspan, snapshot):
         ("/eu/\u202er1", r'step 2 ("\u202er1") holds a character that is not printed'),
     ],
 )
-def test_what_is_wrong_with_a_rack_id_is_called_by_its_name(rackspan, snapshot, rack, wrong):
+def test_error_names_the_kind_of_invalid_character_in_a_rack_id(rackspan, snapshot, rack, wrong):
     ran = rackspan("check", "--snapshot", snapshot(cluster(topic("orders", [0]), racks={0: rack})))
     shown = rack.encode("unicode_escape").decode()
     assert ran.error == f'prod.json: $.brokers[0].rack: rack id "{shown}": {wrong}'
 
 
-def test_names_that_kafka_would_not_give_are_told_escaped(rackspan, snapshot):
+def test_invalid_topic_name_is_escaped_and_truncated_in_the_error(rackspan, snapshot):
     for name in (HOSTILE, "y" * 10_000):
         ran = rackspan("check", "--snapshot", snapshot(cluster(topic(name, [0]))))
         assert harmless(ran.err)
@@ -102,7 +102,7 @@ def test_names_that_kafka_would_not_give_are_told_escaped(rackspan, snapshot):
         ("plan", "markdown"),
     ],
 )
-def test_no_result_says_anything_to_the_terminal(rackspan, snapshot, command, form):
+def test_result_in_any_format_contains_no_control_characters(rackspan, snapshot, command, form):
     file = snapshot(cluster(topic("orders", [0, 1], [1, 0]), name=HOSTILE))
     levels = () if command == "snapshot" else ("--levels", f"{HOSTILE},zone,rack")
     ran = rackspan(command, "--snapshot", file, *levels, "-o", form)
@@ -117,13 +117,13 @@ def test_no_result_says_anything_to_the_terminal(rackspan, snapshot, command, fo
         assert HOSTILE in set(_texts(read(ran.out)))
 
 
-def test_letters_of_all_alphabets_stay_as_they_are(rackspan, snapshot):
+def test_letters_of_other_alphabets_are_printed_unchanged(rackspan, snapshot):
     file = snapshot(cluster(topic("orders", [0, 1]), racks=dict(RACKS) | {0: "/eu/Zürich/東京"}))
     for form in ("table", "json", "yaml"):
         assert "/eu/Zürich/東京" in rackspan("snapshot", "--snapshot", file, "-o", form).out
 
 
-def test_findings_and_cells_of_tables_are_escaped_and_not_boundless(capsys):
+def test_findings_table_is_escaped_and_limited_in_length(capsys):
     long = "y" * 10_000
     print_findings(console(), [FindingLine("high", HOSTILE, long, HOSTILE, "", HOSTILE)], 1, "")
     out = capsys.readouterr().out
