@@ -157,6 +157,13 @@ def test_leaders_are_balanced_in_a_preferred_domain_of_every_regular_cluster():
     assert uneven == {}
 
 
+def test_domains_that_lead_nothing_take_no_time(monkeypatch):
+    asked, gain = [], leaders_of._Shares.gain
+    monkeypatch.setattr(leaders_of._Shares, "gain", lambda share, giver: asked.append(giver) or gain(share, giver))
+    place(grid("zone rack", 3, 100, 1), 6, 3, leaders={broker: broker % 7 for broker in range(300)})
+    assert len(asked) < 100
+
+
 def test_excluded_drained_and_offline_brokers_get_no_replicas():
     tree = cluster("zone", {b: f"z{b % 3}" for b in range(12)}, drained={0}, offline={1})
     placement = place(tree, 30, 3, exclude=("2", "/z0"))

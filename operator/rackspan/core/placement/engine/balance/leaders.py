@@ -227,7 +227,9 @@ def _ease_one_domain(graph: _Leaders, above: list[_Shares], own: _Shares, everyw
     """Move leaders out of the fullest domain that can improve at no cost to levels above. Return whether one can."""
     everyone = np.ones(len(graph.load), dtype=bool)
     relief = own.relief
-    for giver in np.argsort(-relief, kind="stable").tolist():
+    fullest, held = np.argsort(-relief, kind="stable"), np.zeros(len(relief), dtype=bool)
+    held[own.level.of_broker[graph.holding]] = True
+    for giver in fullest[held[fullest]].tolist():
         if relief[giver] <= own.burden.min() + _ROUNDING:
             return False
         inside = graph.holding & (own.level.of_broker == giver)
