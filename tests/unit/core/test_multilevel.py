@@ -1,5 +1,6 @@
 """The default placer by example: loads, preferences, rejections, speed. tests/property checks its properties."""
 
+import random
 import subprocess
 import sys
 from collections import Counter
@@ -17,14 +18,17 @@ from rackspan.core.placement import (
     PlacementSpec,
     Spread,
     Unsatisfiable,
+    multilevel,
     seed_for,
 )
+from rackspan.core.placement.engine.allocation.wrap_around import wrap_around
 from rackspan.core.placement.engine.balance import leaders as leaders_of
 from rackspan.core.placement.multilevel import MultiLevel
 from rackspan.core.placement.rings import Rings
 from rackspan.core.placement.simple import Simple
 from rackspan.core.placement.striped import Striped
 from rackspan.core.rack_path import domain_name
+from rackspan.core.topology import RackTree
 
 
 def place(tree, partitions, size, replicas=None, leaders=None, preferred=(), **wishes):
@@ -155,6 +159,32 @@ def test_leaders_are_balanced_in_a_preferred_domain_of_every_regular_cluster():
                     if spread_of(counts, tree.matches(domain_name(path))) > 1:
                         uneven[shape, size, path, partitions] = counts
     assert uneven == {}
+
+
+def test_earlier_leads_do_not_make_a_topic_with_preferred_leaders_be_placed_again(monkeypatch):
+    dealt = []
+    monkeypatch.setattr(multilevel, "wrap_around", lambda *quota: dealt.append(quota) or wrap_around(*quota))
+    tree, chance = grid("zone", 3, 6), random.Random(1)
+    for seed in range(20):
+        replicas, leaders = ({broker: chance.randint(20, 40) for broker in range(18)} for _ in range(2))
+        placement = place(tree, 6, 3, replicas, leaders, (("00",),), seed=seed)
+        room = {broker: held(placement)[broker] for broker in range(6)}
+        even = dict(leaders)
+        for _ in range(6):  # the next leader goes to the broker with the fewest of those that can lead one more
+            broker = min((broker for broker in room if room[broker]), key=even.__getitem__)
+            even[broker], room[broker] = even[broker] + 1, room[broker] - 1
+        total = [leaders[broker] + led(placement)[broker] for broker in range(6)]
+        assert sorted(total) == sorted(even[broker] for broker in range(6))
+    assert len(dealt) == 20
+
+
+def test_preferred_domains_are_looked_up_once_in_a_cluster(monkeypatch):
+    found, matches = [], RackTree.matches
+    monkeypatch.setattr(RackTree, "matches", lambda tree, path: found.append(path) or matches(tree, path))
+    tree, preferred = grid("zone rack", 3, 2, 2), (("00",), ("01", "10"))
+    for seed in range(10):
+        place(tree, 6, 3, preferred=preferred, seed=seed)
+    assert len(found) <= 2 * len(preferred)
 
 
 def test_domains_that_lead_nothing_take_no_time(monkeypatch):

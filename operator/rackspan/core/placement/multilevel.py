@@ -44,6 +44,7 @@ Existing partitions that are fair stay unchanged. The others are repaired with t
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from operator import itemgetter
 
 import numpy as np
@@ -73,8 +74,10 @@ from rackspan.core.topology import BoolArray, IntArray, RackTree
 _Ids = npt.NDArray[np.int32]  # Kafka's type of broker ids
 
 _GROUPS = 0x600  # purpose of hashes
-_ATTEMPTS, _SMALL = 16, 1 << 10  # up to this size, a topic is placed again while its preferred brokers lead unevenly
+_SMALL = 1 << 10  # up to this size, a topic is placed again while its preferred brokers lead unevenly
 _APART = 1 << 20  # difference between the seeds of attempts
+ATTEMPTS = 4
+"""The most placements of one topic that prefers leaders. More attempts are rarely more even."""
 
 
 class MultiLevel:
@@ -109,14 +112,15 @@ def created(tree: RackTree, spec: PlacementSpec, loads: Loads) -> _Ids:
     preferred = _preferred_brokers(tree, spec.leaders)
     count = spec.partitions - len(spec.current)
     found: list[tuple[int, IntArray, IntArray]] = []
-    for attempt in range(_ATTEMPTS if spec.leaders and count <= _SMALL else 1):
+    for attempt in range(ATTEMPTS if spec.leaders and count <= _SMALL else 1):
         placed = _created(tree, spec, count, loads.replicas, loads.leaders, attempt)
         lead = choose_leaders(tree, placed, _may_lead(preferred, placed), loads.leaders, spec.seed)
-        led = np.bincount(placed.reshape(-1).take(lead * count + np.arange(count)), minlength=len(tree))
-        total = (loads.leaders + led)[preferred]
+        led = np.bincount(placed.reshape(-1).take(lead * count + np.arange(count)), minlength=len(tree))[preferred]
+        more = led < np.bincount(placed.reshape(-1), minlength=len(tree))[preferred]
+        total = loads.leaders[preferred] + led
         found.append((int((total**2).sum()), placed, lead))
-        if total[led[preferred] > 0].max(initial=0) <= total.min() + 1:
-            break
+        if total.max(where=led > 0, initial=0) <= total.min(where=more, initial=total.max()) + 1:
+            break  # a broker has the same number of replicas in all attempts, so no attempt can be more even
     _, placed, lead = min(found, key=itemgetter(0))
     return _led(tree.ids.astype(np.int32).take(placed), lead)
 
@@ -232,14 +236,17 @@ def lasting_leaders(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
     return named
 
 
+@lru_cache(maxsize=256)
 def _named(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
     """Return which brokers are in these domains, shape (brokers,); all brokers if `leaders` is empty."""
     named = np.full(len(tree), not leaders)
     for path in leaders:
         named[tree.positions(tree.matches(domain_name(path)))] = True
+    named.setflags(write=False)
     return named
 
 
+@lru_cache(maxsize=256)
 def _preferred_domains(tree: RackTree, leaders: tuple[RackPath, ...]) -> list[tuple[int, int]]:
     """Return level and index of each preferred domain that can lead, without domains inside another preferred one."""
     found: list[tuple[int, int]] = []

@@ -18,7 +18,7 @@ from rackspan.core.placement import (
     InfeasibleError,
     MissingRackError,
 )
-from rackspan.core.placement.multilevel import reachable_leaders
+from rackspan.core.placement.multilevel import ATTEMPTS, reachable_leaders
 from rackspan.core.text import be, plural
 from rackspan.reconcile.cluster.batching import MAX_PARTITIONS_AT_ONCE
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -271,6 +271,7 @@ def too_large(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterSt
 
 
 def cost(topic: KafkaTopic, seen: TopicDescription | None, state: ClusterState) -> int:
-    """Return the relative computing time: replicas + partitions x brokers / 100."""
+    """Return the relative computing time: 100 + replicas + partitions x brokers / 100, for each attempt."""
     partitions, replicas = size(topic, seen)
-    return replicas + partitions * len(state.racks.rows) // 100
+    attempts = ATTEMPTS if topic.spec.placement.leaders else 1
+    return attempts * (100 + replicas + partitions * len(state.racks.rows) // 100)

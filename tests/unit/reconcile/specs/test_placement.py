@@ -6,8 +6,9 @@ import pytest
 from tests.unit.reconcile.examples import EVEN, SIX, state, topic
 
 from rackspan.core.placement import Placement
+from rackspan.core.placement.multilevel import ATTEMPTS
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.specs.placement import judged, managed_config, place
+from rackspan.reconcile.specs.placement import cost, judged, managed_config, place
 
 FAIR = ((0, 1, 2), (1, 2, 3), (5, 4, 3))  # replicas on the brokers of EVEN
 
@@ -42,6 +43,11 @@ def test_explicit_assignment_of_new_replicas_to_cordoned_brokers_is_refused():
     failure = refused(spec, where, lambda spec, where: placed(spec, where, 2, ((0, 1),)))
     assert (failure.reason, "cordoned in Kafka: 1;" in failure.message) == ("Infeasible", True)
     assert placed({**spec, "placement": {"assignment": [[0, 1], [2, 3]]}}, where, 2, ((0, 1),))[1] == (2, 3)
+
+
+def test_a_topic_that_prefers_leaders_costs_as_much_as_all_its_attempts():
+    preferring = topic(placement={"leaders": ["/eu"]})
+    assert cost(preferring, None, state()) == ATTEMPTS * cost(topic(), None, state())
 
 
 def test_placer_of_the_topology_is_the_default():
