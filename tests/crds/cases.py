@@ -296,9 +296,14 @@ TOPIC_CASES = [
     ),
     _topic(
         "spec.placement",
-        "The placer Simple ignores racks. Remove spread and leaders, or choose MultiLevel.",
-        accepted=[_placed(placer="Simple", seed=1), _placed(placer="MultiLevel", spread=[{"level": "zone"}])],
-        rejected=[_placed(placer="Simple", spread=[{"level": "zone"}]), _placed(placer="Simple", leaders=["/eu"])],
+        "The placers Simple, Striped and Rings ignore leaders. Remove leaders, or choose MultiLevel.",
+        accepted=[
+            _placed(placer="MultiLevel", leaders=["/eu"]),
+            _placed(placer="OurOwn", leaders=["/eu"]),
+            _placed(leaders=["/eu"]),
+            _placed(placer="Simple", spread=[{"level": "zone", "maxSkew": 3}]),  # topics are judged by it
+        ],
+        rejected=[_placed(placer=placer, leaders=["/eu"]) for placer in ("Simple", "Striped", "Rings")],
     ),
     _topic(
         "spec.placement.spread",

@@ -30,6 +30,7 @@ _LONGEST_NAME, _LONGEST_PATH = 63, 512
 _MOST_LEVELS, _MOST_PATTERNS, _MOST_LEADERS = 8, 200, 100
 _HASH: Final = re.compile(r"[0-9a-f]{32}")
 _WITHOUT_START: Final = ("MultiLevel", "Rings")
+_WITHOUT_LEADERS: Final = ("Simple", "Striped", "Rings")
 _MAX_SHOWN: Final = 80
 
 
@@ -158,8 +159,8 @@ def _placement(spec: KafkaTopicSpec, given: Mapping[str, Any]) -> Iterator[str]:
         yield from _assignment(spec)
     if has & {"startIndex", "shift"} and placement.placer in _WITHOUT_START:
         yield f"spec.placement: startIndex and shift are for Simple and Striped, not for {placement.placer}: use seed"
-    if placement.placer == "Simple" and has & {"spread", "leaders"}:
-        yield "spec.placement: the placer Simple ignores racks: remove spread and leaders, or use MultiLevel"
+    if "leaders" in has and placement.placer in _WITHOUT_LEADERS:
+        yield f"spec.placement: the placer {placement.placer} ignores leaders: remove them, or use MultiLevel"
     if placement.placer is not None and not 1 <= len(placement.placer) <= _LONGEST_NAME:
         yield f"spec.placement.placer: must have from 1 to {_LONGEST_NAME} characters"
     yield from _bounds("spec.placement.seed", placement.seed, 0, 2**63 - 1)

@@ -82,6 +82,14 @@ def refuse_missing_racks(tree: RackTree) -> None:
         raise MissingRackError(tree.missing_racks)
 
 
+def refuse_leaders(spec: PlacementSpec, placer: str) -> None:
+    """Raise InfeasibleError if domains are preferred for leaders. This placer does not choose leaders by domain."""
+    if spec.leaders:
+        raise InfeasibleError(
+            f"the placer {placer} ignores the domains preferred for leaders", "remove leaders, or choose MultiLevel"
+        )
+
+
 def refuse_impossible_spread(tree: RackTree, spec: PlacementSpec) -> None:
     """Raise InfeasibleError if a spread has an unknown level, or must be refused because domains are too small."""
     if not spec.spread:

@@ -39,7 +39,13 @@ from itertools import islice
 
 import numpy as np
 
-from rackspan.core.placement.feasibility import checked_tree, refuse_missing_racks, refuse_too_few
+from rackspan.core.placement.feasibility import (
+    checked_tree,
+    refuse_impossible_spread,
+    refuse_leaders,
+    refuse_missing_racks,
+    refuse_too_few,
+)
 from rackspan.core.placement.multilevel import continued
 from rackspan.core.placement.seeds import scrambled
 from rackspan.core.placement.simple import resized, usable
@@ -52,8 +58,10 @@ class Rings:
 
     def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement:
         """Place the partitions of `spec`. Raises InfeasibleError, and MissingRackError if some racks are missing."""
+        refuse_leaders(spec, "Rings")
         checked = checked_tree(spec, cluster.tree)
         refuse_missing_racks(checked)
+        refuse_impossible_spread(checked, spec)
         if resized(spec):
             return continued(checked, spec, cluster)
         tree = usable(checked)

@@ -24,7 +24,12 @@ If only the start index is given, it is also the first shift, as in Kafka. If ne
 
 import numpy as np
 
-from rackspan.core.placement.feasibility import checked_tree, refuse_too_few
+from rackspan.core.placement.feasibility import (
+    checked_tree,
+    refuse_impossible_spread,
+    refuse_leaders,
+    refuse_too_few,
+)
 from rackspan.core.placement.multilevel import continued
 from rackspan.core.placer import ClusterView, Placement, PlacementSpec
 from rackspan.core.topology import IntArray, RackTree
@@ -35,7 +40,10 @@ class Simple:
 
     def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement:
         """Place the partitions of `spec`. Raises InfeasibleError."""
+        refuse_leaders(spec, "Simple")
         tree = checked_tree(spec, cluster.tree)
+        if not tree.missing_racks:
+            refuse_impossible_spread(tree, spec)
         if resized(spec):
             return continued(tree.without_racks(), spec, cluster)
         brokers = np.sort(tree.ids[tree.eligible & tree.open])

@@ -32,7 +32,13 @@ The seventh partition starts a new round: the shift grows by three, the number o
 
 import numpy as np
 
-from rackspan.core.placement.feasibility import checked_tree, refuse_missing_racks, refuse_too_few
+from rackspan.core.placement.feasibility import (
+    checked_tree,
+    refuse_impossible_spread,
+    refuse_leaders,
+    refuse_missing_racks,
+    refuse_too_few,
+)
 from rackspan.core.placement.multilevel import continued
 from rackspan.core.placement.simple import next_replica, resized, started, usable
 from rackspan.core.placer import ClusterView, Placement, PlacementSpec
@@ -44,8 +50,10 @@ class Striped:
 
     def place(self, spec: PlacementSpec, cluster: ClusterView) -> Placement:
         """Place the partitions of `spec`. Raises InfeasibleError, and MissingRackError if some racks are missing."""
+        refuse_leaders(spec, "Striped")
         checked = checked_tree(spec, cluster.tree)
         refuse_missing_racks(checked)
+        refuse_impossible_spread(checked, spec)
         if resized(spec):
             return continued(checked.flattened(), spec, cluster)
         tree = usable(checked).flattened()

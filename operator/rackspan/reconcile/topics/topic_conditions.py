@@ -21,7 +21,7 @@ from rackspan.core.scanning.rules import Rule
 from rackspan.core.text import be, every, have, plural
 from rackspan.reconcile.cluster.state import RACKS_SETTLE_SECONDS
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.specs.placement import judged, leads_elsewhere
+from rackspan.reconcile.specs.placement import judged, leads_elsewhere, placer_name
 from rackspan.reconcile.topics.topic_deletion import has_delete_policy, is_confirmed
 
 if TYPE_CHECKING:
@@ -190,6 +190,8 @@ def _range(numbers: Sequence[int]) -> str:
 
 _MAX_NAMED = 10
 """The maximum number of broker ids in a message."""
+_UNFAIR_PLACERS = ("Simple", "Striped")
+"""The built-in placers whose new topics may be non-compliant."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +228,11 @@ def compliance_result(outcome: Outcome, seen: TopicDescription, state: ClusterSt
             for finding in found.sample(MAX_SAMPLES)
         ),
     )
-    return ComplianceResult(compliance if found.partitions else None, _spread_condition(found, state, drifted))
+    condition, placer = _spread_condition(found, state, drifted), placer_name(spec, state)
+    if found.non_compliant and placer in _UNFAIR_PLACERS:
+        message = f"{condition.message}; the placer {placer} does not always spread fairly, and plans correct this"
+        condition = condition._replace(message=message)
+    return ComplianceResult(compliance if found.partitions else None, condition)
 
 
 def _only_by_drift(spec: KafkaTopicSpec, seen: TopicDescription, found: core.Compliance, state: ClusterState) -> int:

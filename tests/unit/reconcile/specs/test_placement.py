@@ -7,6 +7,9 @@ from tests.unit.reconcile.examples import EVEN, SIX, state, topic
 
 from rackspan.core.placement import Placement
 from rackspan.core.placement.multilevel import ATTEMPTS
+from rackspan.core.placement.rings import Rings
+from rackspan.core.placement.simple import Simple
+from rackspan.core.placement.striped import Striped
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.specs.placement import cost, judged, managed_config, place
 
@@ -53,6 +56,21 @@ def test_a_topic_that_prefers_leaders_costs_as_much_as_all_its_attempts():
 def test_placer_of_the_topology_is_the_default():
     simple = state(defaults={"placer": "Simple"})
     assert placed({"placement": {"placer": "Simple", "seed": 1}}, state()) == placed({"placement": {"seed": 1}}, simple)
+
+
+@pytest.mark.parametrize("placer", [Simple(), Striped(), Rings()], ids=lambda placer: type(placer).__name__)
+def test_leaders_and_an_impossible_spread_are_refused_by_the_default_placer(placer):
+    name, spread = type(placer).__name__, [{"level": "region"}]
+    where = replace(state(defaults={"placer": name}), placers={name: placer})
+    failure = refused({"placement": {"leaders": ["/eu"]}}, where)
+    assert (failure.reason, failure.message) == (
+        "Infeasible",
+        f"the placer {name} ignores the domains preferred for leaders: remove leaders, or choose MultiLevel",
+    )
+    few = {"spread": spread, "brokers": {"include": ["2", "/us"]}}
+    failure = refused({"replicationFactor": 4, "placement": few}, where)
+    assert (failure.reason, "add 1 broker in /eu" in failure.message) == ("Infeasible", True)
+    assert len(placed({"placement": {"spread": spread}}, where)) == 3
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,19 @@ def test_non_compliant_topic_reports_partition_count_moves_and_samples():
     )
 
 
+@pytest.mark.parametrize("placer", ["Simple", "Striped"])
+def test_message_names_a_placer_that_spreads_unfairly_unless_the_spread_allows_it(placer):
+    rows = ((0, 3, 1), (0, 1, 2), (0, 3, 4))
+    reason = f"; the placer {placer} does not always spread fairly, and plans correct this"
+    own, default = topic(placement={"placer": placer}), state(EVEN, defaults={"placer": placer})
+    assert sentence(concluded(outcome(own, rows))).endswith(reason)
+    assert sentence(concluded(outcome(topic(), rows), default)).endswith(reason)
+    assert "placer" not in sentence(concluded(outcome(own, FAIR)))
+    spread = [{"level": "zone", "maxSkew": 3}]
+    loose = topic(placement={"placer": placer, "spread": spread})
+    assert told(concluded(outcome(loose, rows)), "Compliant") == ("True", "Compliant")
+
+
 @pytest.mark.parametrize("rows", [((0, 1), (1, 2), (2, 3)), ((0, 3), (1, 2), (0, 3, 1)), ((0, 1, 2), (1, 2), (2,))])
 async def test_moves_to_reach_the_replication_factor_are_counted_with_and_without_a_plan(rows):
     found = outcome(topic(), rows)
