@@ -356,12 +356,14 @@ class StatusJournal:
     """Implements `Journal` on the status subresource of one Reassignment.
 
     A write uses the resourceVersion of the cached object. If another client has written meanwhile, the write is
-    refused, and the call that needs the record is not made.
+    refused, and the call that needs the record is not made. The cached object may be newer than the last write: if it
+    has another record, as of an operator with another Lease, that record is not overwritten.
     """
 
     def __init__(self, reassignment: Reassignment, cache: Cache, objects: ReassignmentObjects) -> None:
         self._key: ObjectKey = reassignment.key
         self._uid = reassignment.meta.uid
+        self._record = reassignment.status.record
         self._cache = cache
         self._objects = objects
 
@@ -375,6 +377,8 @@ class StatusJournal:
         known = self._cache.reassignments.get(self._key)
         if known is None or known.meta.uid != self._uid:
             raise JournalError("the object is gone")
+        if known.status.record != self._record:
+            raise JournalError("another process has written the record: it is read again")
         status = replace(known.status, record=text, throttles=len(record.throttles))
         try:
             written = await self._objects.write_status(known, status.to_dict())
@@ -382,6 +386,7 @@ class StatusJournal:
             raise JournalError(f"the record could not be written: {error}") from error
         if written is None:
             raise JournalError("the object was changed just now: it is read again")
+        self._record = text
         self._cache.put_reassignment_answer(written)
 
 

@@ -708,6 +708,24 @@ async def test_conflict_on_the_record_write_makes_the_worker_read_the_changed_ob
     world.all_is_planned()
 
 
+@pytest.mark.parametrize("acts", range(1, 6))
+async def test_worker_continues_from_the_record_that_another_operator_has_written(acts):
+    """Two operators with different Leases run by mistake. The other one sets a new throttle, then it ends."""
+    world, other = World(), World()
+    await world.begin()
+    await world.passes(2)
+    other.kafka, other.objects = world.kafka, world.objects
+    other.start()
+    world.kafka.rate = 2 * RATE
+    for one in (world, other):
+        one.move(throttle=2 * RATE)
+    for _ in range(acts):
+        await other.passes()
+    await world.until_ended()
+    world.all_is_planned()
+    world.nothing_left()
+
+
 async def test_worker_without_work_makes_no_calls():
     world = World()
     await world.begin()
