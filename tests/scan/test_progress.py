@@ -1,7 +1,9 @@
 """A running scan reports its step and the number of judged slices. Its document has the time of each step."""
 
+import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from tests.scan.conftest import NOON
@@ -11,6 +13,7 @@ from rackspan.jobs.history.delta_tables import DeltaTables
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
 from rackspan.jobs.sources.scanned_cluster import synthetic
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
+from rackspan.jobs.spark import spark_engine
 
 STEPS = [
     "reading and judging partitions",
@@ -47,6 +50,29 @@ def test_progress_counts_slices_while_they_are_judged(engine, made):
     assert {total for _, total in steps.advanced} == {5}
     assert counts == sorted(counts)
     assert set(counts) & {1, 2, 3, 4}
+
+
+def test_progress_does_not_go_back_when_spark_lists_no_active_stage(monkeypatch):
+    completed, steps, seen = [None, 1, 3, None, 4, None], Steps(), threading.Event()
+
+    class Tracker:
+        def getActiveStageIds(self):  # noqa: N802 - of PySpark
+            if not completed:
+                seen.set()
+            return [1] if completed and completed[0] is not None else []
+
+        def getStageInfo(self, _):  # noqa: N802
+            return SimpleNamespace(numCompletedTasks=completed[0])
+
+    def advance(done, total):
+        steps.advance(done, total)
+        if completed:
+            completed.pop(0)
+
+    monkeypatch.setattr(spark_engine, "_POLL_SECONDS", 0.01)
+    with spark_engine._followed(SimpleNamespace(statusTracker=Tracker), 5, advance):
+        assert seen.wait(60)
+    assert [done for done, _ in steps.advanced[:6]] == [0, 1, 3, 3, 4, 4]
 
 
 def test_steps_are_named_and_their_time_includes_the_commits(engine, made, history, monkeypatch):

@@ -54,15 +54,19 @@ def on_spark(spark: SparkSession, least: int) -> Engine:
 
 @contextmanager
 def _followed(context: SparkContext, total: int, advance: Advance) -> Iterator[None]:
-    """Report how many tasks of the running stage are completed, until the context exits."""
+    """Report how many tasks of the running stage are completed, until the context exits. No report is below another.
+
+    Spark lists no active stage before a stage starts and after it has ended.
+    """
     ended = threading.Event()
 
     def follow() -> None:
         with suppress(*_SPARK_ERRORS, OSError):  # the driver's JVM ended, which the stage reports, too
-            tracker = context.statusTracker()
+            tracker, done = context.statusTracker(), 0
             while not ended.wait(_POLL_SECONDS):
                 stages = map(tracker.getStageInfo, tracker.getActiveStageIds())
-                advance(sum(stage.numCompletedTasks for stage in stages if stage), total)
+                done = max(done, sum(stage.numCompletedTasks for stage in stages if stage))
+                advance(done, total)
 
     follower = threading.Thread(target=follow, daemon=True)
     follower.start()
