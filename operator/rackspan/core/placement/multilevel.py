@@ -247,7 +247,7 @@ def _named(tree: RackTree, leaders: tuple[RackPath, ...]) -> BoolArray:
 
 
 @lru_cache(maxsize=256)
-def _preferred_domains(tree: RackTree, leaders: tuple[RackPath, ...]) -> list[tuple[int, int]]:
+def _preferred_domains(tree: RackTree, leaders: tuple[RackPath, ...]) -> Sequence[tuple[int, int]]:
     """Return level and index of each preferred domain that can lead, without domains inside another preferred one."""
     found: list[tuple[int, int]] = []
     covered = ~(tree.eligible & tree.open)
@@ -258,7 +258,7 @@ def _preferred_domains(tree: RackTree, leaders: tuple[RackPath, ...]) -> list[tu
             if not covered[inside].all():
                 found.append((len(path), domain))
                 covered |= inside
-    return found
+    return tuple(found)  # it is cached
 
 
 def _may_lead(preferred: BoolArray, placed: IntArray) -> BoolArray:

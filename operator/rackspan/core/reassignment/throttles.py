@@ -13,7 +13,7 @@ the operator has nothing to restore, and deletes only what it has set.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rackspan.core.partitions import (
@@ -136,38 +136,33 @@ class ThrottledReplicas:
 
     def leaders(self, topic: str) -> str:
         """Return the replicas that leaders are throttled for, as `partition:broker,...`: constant if the list fits."""
-        if topic not in self._leaders:
-            listed = (
-                f"{change.partition}:{broker}"
-                for change in self._changes.get(topic, ())
-                for broker in dict.fromkeys((*change.before, *change.replicas))
-            )
-            self._leaders[topic] = ",".join(listed)
-        return self._fitting(topic, self._leaders[topic])
+        return self._list(topic, self._leaders, lambda change: dict.fromkeys((*change.before, *change.replicas)))
 
     def followers(self, topic: str) -> str:
         """Return the replicas throttled as followers, as `partition:broker,...`; empty once all are in sync."""
-        if topic not in self._followers:
-            listed = (
-                f"{change.partition}:{broker}"
-                for change in self._changes.get(topic, ())
-                for broker in change.replicas
-                if broker in self._behind[of_change(change)]
-            )
-            self._followers[topic] = ",".join(listed)
-        return self._fitting(topic, self._followers[topic])
+
+        def behind(change: Change) -> Iterable[int]:
+            return filter(self._behind[of_change(change)].__contains__, change.replicas)
+
+        return self._list(topic, self._followers, behind)
 
     def is_empty(self, setting: Setting) -> bool:
         """Return whether a setting would list no replica any more."""
         return setting.key == FOLLOWERS and not self.followers(setting.name)
 
-    def _fitting(self, topic: str, text: str) -> str:
-        """Return the list. If it is too long for Kafka, return its partitions that move now, or else `*`."""
-        if len(text) <= _LONGEST:
-            return text
-        names = ((TopicPartition(topic, int(name.partition(":")[0])), name) for name in _names(text))
-        text = ",".join(name for at, name in names if at in self._moving)
+    def _list(self, topic: str, lists: dict[str, str], brokers: Callable[[Change], Iterable[int]]) -> str:
+        """Return the list, kept in `lists`. If it is too long for Kafka, return what moves now, or else `*`."""
+        changes = self._changes.get(topic, ())
+        if topic not in lists:
+            lists[topic] = _replicas(changes, brokers)
+        text = lists[topic]
+        if len(text) > _LONGEST:
+            text = _replicas((change for change in changes if of_change(change) in self._moving), brokers)
         return text if len(text) <= _LONGEST else ALL_REPLICAS
+
+
+def _replicas(changes: Iterable[Change], brokers: Callable[[Change], Iterable[int]]) -> str:
+    return ",".join(f"{change.partition}:{broker}" for change in changes for broker in brokers(change))
 
 
 def wanted_throttles(
