@@ -27,7 +27,7 @@ from tests.support.objects import broker_pods
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-pytest_plugins = ["tests.support.cpu", "tests.support.sharing"]
+pytest_plugins = ["tests.support.cpu", "tests.support.failures", "tests.support.sharing"]
 _STACK_FIXTURES = {"control_plane", "control_plane_factory", "kafka", "secure_kafka", "kafka_factory"}
 
 

@@ -287,6 +287,8 @@ def test_kafka_outage_keeps_last_known_facts_and_topics_recover_after_it(
 ):
     objects.create_topology(own_kafka.bootstrap())
     objects.create_topic("before")
+    objects.until_ready("before")
+    operator.after_passes(2)
     before = objects.until_ready("before")
     known = objects.until_topology()["status"]
     own_kafka.stop()
@@ -307,15 +309,15 @@ def test_kafka_outage_keeps_last_known_facts_and_topics_recover_after_it(
         pid = operator.pid
         objects.create_topic("while-down-at-start")
         objects.until_not_ready("while-down-at-start", "TopologyNotReady")
-        assert objects.topic("before")["status"] == before["status"]
-        assert objects.topology()["status"]["brokers"] == told["status"]["brokers"]
+        assert objects.topic("before")["status"] == before["status"], "the status changed although Kafka is unreachable"
+        assert objects.topology()["status"]["brokers"] == told["status"]["brokers"], "the restart changed the brokers"
     finally:
         own_kafka.resume()
     own_topics = Topics(own_kafka.admin())
     for name in ("before", "while-down", "while-down-at-start"):
         ready = objects.until_ready(name)
         until(lambda name=name: own_topics.exists(objects.kafka_name(name)), f"topic {name} to be there")
-        assert condition(ready, "Reconciling") is None
+        assert condition(ready, "Reconciling") is None, f"topic {name} is Ready and Reconciling"
     assert objects.topic("before")["status"]["topicId"] == before["status"]["topicId"]
     objects.until_topology()
     assert operator.pid == pid

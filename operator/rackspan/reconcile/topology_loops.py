@@ -210,8 +210,13 @@ class TopologyLoops:
         }
 
     def defunct(self) -> Collection[str]:
-        """Return the topologies whose loops have ended because of a defect."""
-        return [str(key) for key, (_, task) in self._running.items() if task.done() and not self._stopping]
+        """Return the topologies whose loops have ended because of a defect.
+
+        The loop of a deleted topology is done a moment before `_ended` removes it.
+        """
+        if self._stopping:
+            return []
+        return [str(key) for key, (_, task) in self._running.items() if task.done() and key not in self._ending]
 
     def _ended(self, key: ObjectKey) -> None:
         forget_topology(str(key))

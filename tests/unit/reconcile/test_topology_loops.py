@@ -1,5 +1,6 @@
 """The loops of topologies that an event wakes."""
 
+import asyncio
 from unittest.mock import AsyncMock, MagicMock
 
 import pytest
@@ -137,3 +138,15 @@ async def test_failed_status_write_is_forgotten_with_the_deleted_topic():
         await statuses.write(ObjectRef("KafkaTopic", topic.key, topic.meta.uid), {}, {"partitions": 3})
     TopologyLoops(MagicMock(cache=Cache(), statuses=statuses)).topic_gone(topic)
     assert not statuses._uncertain
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+async def test_ended_loop_is_a_defect_unless_its_topology_is_deleted(deleted):
+    """The loop of a deleted topology is removed by a callback, which runs after other callbacks, such as probes."""
+    key, task = ObjectKey("shop", "one"), asyncio.create_task(asyncio.sleep(0))
+    await task
+    loops = TopologyLoops(MagicMock(cache=Cache()))
+    loops._running = {key: (MagicMock(), task)}
+    if deleted:
+        loops.topology_gone(key)
+    assert list(loops.defunct()) == ([] if deleted else ["shop/one"])
