@@ -110,6 +110,17 @@ def test_check_plan_and_status_agree_on_the_cost_of_replication_factor_changes(a
     assert "and removes 2 replicas" in said
 
 
+def test_check_warns_of_rules_about_levels_that_the_topology_does_not_have(adopted, control_plane):
+    adopted.change_topic("own", durability={"minDomains": {"building": 2}})
+    adopted.until_stalled("own", "UnknownLevel")
+    cluster = ("--topology", f"{adopted.namespace}/kafka", "--kubeconfig", control_plane.kubeconfig)
+    checked = cli("check", *cluster, "--topic", adopted.kafka_name("own"))
+    unknown = (
+        f"rules about unknown levels (known: region, zone, rack) are not checked, of 1 topic: {adopted.namespace}.own"
+    )
+    assert f"warning: {unknown}" in checked.err
+
+
 def test_drain_changes_are_retried_on_conflict_and_keep_drains_of_other_clients(adopted, control_plane):
     name, read = f"{adopted.namespace}/kafka", []
 

@@ -11,6 +11,7 @@ from rackspan.core.durability import Durability
 from rackspan.core.placement.seeds import seed_for
 from rackspan.core.placer import PlacementSpec, Spread
 from rackspan.core.rack_path import RackPath
+from rackspan.core.text import few, plural
 from rackspan.core.topology import RackTree
 
 _INTERNAL = "__"
@@ -104,6 +105,15 @@ class ClusterRequirements:
 
     def __getitem__(self, topic: str) -> TopicRequirements:
         return self.of_topic.get(topic, self.default)
+
+    def level_warnings(self, levels: tuple[str, ...]) -> tuple[str, ...]:
+        """Return a warning if rules of topics are about levels that are not among `levels`: they are not checked."""
+        found = sorted(topic for topic, one in self.of_topic.items() if one.on_levels(levels) != one)
+        if not found:
+            return ()
+        known = few(levels) or "none, while a broker has no rack"
+        topics = f"{plural(len(found), 'topic')}: {few(found)}"
+        return (f"rules about unknown levels (known: {known}) are not checked, of {topics}",)
 
     def lacks_object(self, topic: str) -> bool:
         """Return whether the topic should have a KafkaTopic but has none."""

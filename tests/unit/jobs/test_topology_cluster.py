@@ -1,7 +1,7 @@
 """Scans of a RackTopology: what they reject before they connect to Kafka, and the racks of brokers."""
 
 import pytest
-from tests.unit.reconcile.examples import topology
+from tests.unit.reconcile.examples import topic, topology
 
 from rackspan.api.reasons import Reason
 from rackspan.core.topology import BrokerLocation
@@ -30,8 +30,9 @@ def test_topology_without_current_racks_of_all_brokers_is_rejected(status, sente
     assert refused.value.reason == "TopologyNotReady"
 
 
-def test_broker_without_broker_rack_drifts_only_if_the_operator_saw_it_online(monkeypatch):
-    """0 was online without a rack, 1 was offline and is back, 2 is offline, 3 reports its rack and 4 another one."""
+@pytest.fixture
+def kafka(monkeypatch):
+    """A Kafka with the brokers 0, 1, 3 and 4 whose consumer groups may not be read."""
 
     def no_groups(_):
         raise FailureError(Failure(Reason.NOT_AUTHORIZED, "no groups", Remedy.RETRY))
@@ -40,6 +41,11 @@ def test_broker_without_broker_rack_drifts_only_if_the_operator_saw_it_online(mo
     monkeypatch.setattr(topology_cluster, "take_outline", lambda _: ClusterOutline("abc", online, (), 0))
     monkeypatch.setattr(topology_cluster, "reassignment_warnings", lambda _: ())
     monkeypatch.setattr(topology_cluster, "read_consumer_groups", no_groups)
+
+
+@pytest.mark.usefixtures("kafka")
+def test_broker_without_broker_rack_drifts_only_if_the_operator_saw_it_online():
+    """0 was online without a rack, 1 was offline and is back, 2 is offline, 3 reports its rack and 4 another one."""
     brokers = [
         {"id": 0, "rack": "/eu", "online": True, "drift": True},
         {"id": 1, "rack": "/eu", "online": False},
@@ -53,3 +59,12 @@ def test_broker_without_broker_rack_drifts_only_if_the_operator_saw_it_online(mo
     found = cluster.criteria.locations.brokers
     assert {one.id for one in found if one.drifts} == {0, 4}
     assert {one.id for one in found if not one.online} == {2}
+
+
+@pytest.mark.usefixtures("kafka")
+def test_scan_warns_of_rules_about_levels_that_the_topology_does_not_have():
+    about = topology(status={"brokers": [{"id": 0, "rack": "/eu", "online": True}], "brokerCount": 1})
+    odd = topic("odd", placement={"spread": [{"level": "building", "maxSkew": 1}]})
+    cluster = from_topology(ScanInputs(about, (topic("orders"), odd), {}, Credentials(), (), (), {}, ()))
+    levels = ", ".join(level.name for level in about.spec.levels)
+    assert cluster.warnings[0] == f"rules about unknown levels (known: {levels}) are not checked, of 1 topic: odd"

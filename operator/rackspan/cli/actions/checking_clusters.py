@@ -19,6 +19,7 @@ from rackspan.cli.rendering.guarantees_table import guarantee_documents, print_g
 from rackspan.cli.rendering.output_formats import CheckFormat, Format
 from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.stderr_lines import warn
 from rackspan.cli.rendering.tables import console, print_hidden, table
 from rackspan.cli.shared.cluster_source import ClusterSource
 from rackspan.cli.shared.command_errors import ExitCode, ending_with
@@ -127,6 +128,8 @@ def check(
         refuse_options_of_topology(context)
         live = LiveTopology.at(topology, kubeconfig)
         found, locations, required = live.snapshot(), live.locations, live.requirements
+        for sentence in required.level_warnings(locations.tree.levels):
+            warn(sentence)
         connection, throttle = live.connection, live.throttle
     partitions = matching_partitions(found, topic)
     with step(f"judging {plural(len(partitions), 'partition')}"):

@@ -59,7 +59,8 @@ def from_topology(seen: ScanInputs) -> ScannedCluster:
     producers = {} if compliance is None else {some.rack: some.count for some in compliance.producers}
     criteria = Criteria(outline.cluster_id or "", replace(locations, brokers=seen_now), requirements, producers)
     cluster = ScannedCluster(str(topology.key), criteria, LiveReader(properties), outline.partitions)
-    warnings = [*seen.warnings, *seen.host_warnings, *reassignment_warnings(properties)]
+    warnings = [*seen.warnings, *seen.host_warnings, *requirements.level_warnings(locations.tree.levels)]
+    warnings += reassignment_warnings(properties)
     groups = _groups(seen, criteria, outline, properties, warnings)
     throttle = topology.spec.reassignment.throttle
     return replace(cluster, throttle=throttle, groups=groups, warnings=tuple(warnings), topology=str(topology.key))
