@@ -284,8 +284,8 @@ def test_refused_requests_are_warnings_and_other_groups_are_read(kafka, topic, n
     described = reading._GroupsAdmin.describe_groups
     refused = KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
 
-    async def one_refused(admin, names):
-        return {**await described(admin, names), f"{name}-other": refused}
+    async def one_refused(admin, names, seconds):
+        return {**await described(admin, names, seconds), f"{name}-other": refused}
 
     async def all_refused(_admin, *_arguments):
         raise FailureError(Failure(Reason.NOT_AUTHORIZED, "not allowed", Remedy.ACCESS))

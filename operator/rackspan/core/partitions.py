@@ -1,13 +1,20 @@
 """The state of partitions and brokers in Kafka: replicas, disks and dynamic configs."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeGuard
 
 MOST_BYTES = 2**57
 """The largest plausible sum of replica sizes in one set of broker responses or one file: 128 PiB. No cluster has more,
 and sums of up to 63 such values fit into 64 bits. If a sum exceeds the limit, all its sizes count as unknown."""
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+
+
+def is_topic_name(value: object) -> TypeGuard[str]:
+    """Return whether Kafka accepts the value as the name of a topic (`Topic.validate` of its clients)."""
+    return isinstance(value, str) and _TOPIC_NAME.fullmatch(value) is not None and value not in (".", "..")
 
 
 class TopicPartition(NamedTuple):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from rackspan.imports.imported_topics import SourceCluster
 
 KAFKAS_OWN = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"))
-_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,11 +27,6 @@ class Topologies:
         """Return the cluster's RackTopology: the given one, else the default, else one of the cluster's name."""
         said = self.by_cluster.get(str(cluster)) or self.by_cluster.get(cluster.name) or self.default
         return said or TopologyRef(object_name(cluster.name))
-
-
-def is_topic_name(name: str) -> bool:
-    """Return whether a name is valid for a Kafka topic."""
-    return _TOPIC.fullmatch(name) is not None and name not in (".", "..")
 
 
 def is_internal(topic: str) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from rackspan.core.partitions import is_topic_name
 from rackspan.core.text import plural, shown
-from rackspan.imports.imported_references import is_topic_name
 from rackspan.imports.imported_topics import Skipped, not_kept
 from rackspan.imports.manifest_documents import ManifestFieldError, Part, described
 from rackspan.imports.names import is_object_name

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from rackspan.api.codec import unknown_fields
 from rackspan.api.kafkatopic import DeletionPolicy, KafkaTopicSpec
 from rackspan.core.config_keys import MIN_INSYNC
+from rackspan.core.partitions import is_topic_name
 from rackspan.core.text import plural, shown
 from rackspan.imports.imported_configs import LONGEST_VALUE, MIN_INSYNC_VALUE, MOST_CONFIGS, NO_CONFIGS, THROTTLED
-from rackspan.imports.imported_references import KAFKAS_OWN, is_topic_name
+from rackspan.imports.imported_references import KAFKAS_OWN
 from rackspan.imports.names import is_namespace, is_object_name
 from rackspan.imports.shared_fields import MOST_PARTITIONS, MOST_REPLICAS, MOST_ROWS, WIDEST_ROW
 

@@ -8,17 +8,16 @@ kafka-python requests the rest (`group_descriptions`).
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 from kafka.errors import GroupIdNotFoundError
 
-from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, MemberSeen, Selector, host_address
+from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, MemberSeen, Selector
 from rackspan.kafka.admin import ConfluentAdmin, in_thread, parts
-from rackspan.kafka.group_descriptions import GroupDescriptions, describe_groups
-from rackspan.kafka.kafka_errors import code_of, failure_of, failures_sentence
+from rackspan.kafka.group_descriptions import GroupDescriptions, describe_groups, member_seen
+from rackspan.kafka.kafka_errors import code_of, failure_of, failures_sentence, is_client_error
 from rackspan.kafka.python_connection import failure_of as python_failure
 from rackspan.kafka.subscription import Subscription, read_subscription
 from rackspan.reconcile.failures import FailureError
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _CALL_SECONDS = 30.0
+_NEXT_CALL_SECONDS = 5.0
+"""The limit after a call in which a coordinator did not respond: others have its groups, too, and wait for it again."""
 _GROUPS_AT_ONCE = 200
 _GONE = frozenset({KafkaError.GROUP_ID_NOT_FOUND, KafkaError._UNKNOWN_GROUP})  # noqa: SLF001
 _SELECTORS = {
@@ -71,16 +72,13 @@ class _GroupsAdmin(ConfluentAdmin):
         answer = self._client.list_consumer_groups(request_timeout=_CALL_SECONDS)
         self._answers({"": answer}, _CALL_SECONDS)
         found = answer.result()
-        return sorted({group.group_id for group in found.valid}), list(found.errors or [])
+        return sorted({group.group_id for group in found.valid} - {""}), list(found.errors or [])
 
     @in_thread
-    def describe_groups(self, names: Sequence[str]) -> Mapping[str, Any]:
-        """Return the description of each group, or its exception."""
-        answers = self._client.describe_consumer_groups(list(names), request_timeout=_CALL_SECONDS)
-        return {
-            name: answer.exception() or answer.result()
-            for name, answer in self._answers(answers, _CALL_SECONDS).items()
-        }
+    def describe_groups(self, names: Sequence[str], seconds: float) -> Mapping[str, Any]:
+        """Return the description of each group, or its exception, within `seconds`."""
+        answers = self._client.describe_consumer_groups(list(names), request_timeout=seconds)
+        return {name: answer.exception() or answer.result() for name, answer in self._answers(answers, seconds).items()}
 
     @in_thread
     def subscriptions(self) -> Mapping[tuple[str, str], Subscription]:
@@ -115,8 +113,12 @@ async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> Con
     names, unlisted = await admin.groups()
     warnings = [f"not all consumer groups are known: {failure_of(error).message}" for error in unlisted[:1]]
     answers: dict[str, Any] = {}
+    seconds = _CALL_SECONDS
     for some in parts(names, _GROUPS_AT_ONCE):
-        answers |= await admin.describe_groups(some)
+        described = await admin.describe_groups(some, seconds)
+        if any(is_client_error(answer) for answer in described.values() if isinstance(answer, BaseException)):
+            seconds = _NEXT_CALL_SECONDS
+        answers |= described
         advance(len(answers), len(names))
     failed = {name: answer for name, answer in answers.items() if isinstance(answer, BaseException)}
     undescribed = {name: error for name, error in failed.items() if code_of(error) not in _GONE}
@@ -127,7 +129,7 @@ async def _read(admin: _GroupsAdmin, advance: Callable[[int, int], None]) -> Con
     own, about_own = await _subscriptions(admin, found)
     others, about_others = await admin.described_by_brokers()
     subscriptions = {**own, **others.subscriptions}
-    groups = (*(_group(group, subscriptions) for group in found), *others.groups)
+    groups = (*(_group(group, subscriptions) for group in found), *others.groups.values())
     selector, about_selector = await _selector(admin, [broker.id for broker in cluster.brokers], groups)
     warnings += [*about_own, *about_others, *about_selector]
     return ConsumerGroups(groups, selector, tuple(warnings))
@@ -175,17 +177,8 @@ def _group(found: Any, by_member: Mapping[tuple[str, str], Subscription]) -> Gro
 
 
 def _member(member: Any, subscription: Subscription | None) -> MemberSeen:
-    partitions: defaultdict[str, list[int]] = defaultdict(list)
-    for partition in member.assignment.topic_partitions if member.assignment else ():
-        partitions[partition.topic].append(partition.partition)
-    return MemberSeen(
-        id=member.member_id,
-        client_id=member.client_id or "",
-        host=host_address(member.host or ""),
-        partitions=dict(partitions),
-        client_rack=subscription.rack if subscription else None,
-        topics=subscription.topics if subscription else None,
-    )
+    assigned = member.assignment.topic_partitions if member.assignment else ()
+    return member_seen(member, member.host, ((one.topic, [one.partition]) for one in assigned), subscription)
 
 
 def _is_classic(found: Any) -> bool:

@@ -15,16 +15,17 @@ from kafka.errors import IncompatibleBrokerVersion, for_code
 from kafka.protocol.admin import ListGroupsRequest
 
 from rackspan.core.consumers.group_locality import GroupProtocol, GroupSeen, MemberSeen, host_address
+from rackspan.core.partitions import is_topic_name
 from rackspan.kafka.admin import parts
 from rackspan.kafka.group_messages import (
     ConsumerGroupDescribeRequest,
     ShareGroupDescribeRequest,
     StreamsGroupDescribeRequest,
 )
-from rackspan.kafka.subscription import Subscription
+from rackspan.kafka.subscription import Subscription, topic_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from rackspan.kafka.python_admin import PythonAdmin
 
@@ -36,17 +37,19 @@ _REQUESTS = {
     "streams": StreamsGroupDescribeRequest,
 }
 _WITH_TYPES = 5  # the first version of ListGroups with group types
+_MOST_PARTITIONS = 1_000_000
+"""The most partitions of one streams group, because few bytes can describe many: each task reads all source topics."""
 
 
 @dataclass(slots=True)
 class GroupDescriptions:
     """
-    Share groups and streams groups, and the subscriptions of the consumer protocol by group and member id.
+    Share groups and streams groups by name, and the subscriptions of the consumer protocol by group and member id.
 
     `failed` has the errors of brokers that did not list their groups, and of groups that were not described.
     """
 
-    groups: list[GroupSeen] = field(default_factory=list)
+    groups: dict[str, GroupSeen] = field(default_factory=dict)
     subscriptions: dict[tuple[str, str], Subscription] = field(default_factory=dict)
     failed: dict[str, BaseException] = field(default_factory=dict)
 
@@ -63,28 +66,40 @@ def describe_groups(admin: PythonAdmin) -> GroupDescriptions:
             continue
         names = defaultdict(list)
         for group in answer.groups:
-            names[group.group_type.lower()].append(group.group_id)
-        for kind in _REQUESTS:
-            for some in parts(names[kind], _AT_ONCE):
-                _describe(admin, broker, kind, some, found)
+            if isinstance(group.group_type, str) and isinstance(group.group_id, str):
+                names[group.group_type.lower()].append(group.group_id)
+        _describe(admin, broker, names, found)
+    described = {*found.groups, *(group for group, _ in found.subscriptions)}  # maybe by their new coordinator
+    found.failed = {name: error for name, error in found.failed.items() if name not in described}
     return found
 
 
-def _describe(admin: PythonAdmin, broker: int, kind: str, names: Sequence[str], found: GroupDescriptions) -> None:
-    request = _REQUESTS[kind](group_ids=names, include_authorized_operations=False)
-    (answer,) = admin.ask_each({broker: request}, _SECONDS).values()
-    if isinstance(answer, BaseException):
-        found.failed.update(dict.fromkeys(names, answer))
-        return
-    for group in answer.groups:
+def _describe(admin: PythonAdmin, broker: int, names: Mapping[str, Sequence[str]], found: GroupDescriptions) -> None:
+    """Add the descriptions of groups. After a request without a response, the broker gets no further requests."""
+    silence: BaseException | None = None
+    for kind, request in _REQUESTS.items():
+        for some in parts(names.get(kind, ()), _AT_ONCE):
+            asked = {broker: request(group_ids=some, include_authorized_operations=False)}
+            answer = silence or admin.ask_each(asked, _SECONDS)[broker]
+            if isinstance(answer, BaseException):
+                found.failed.update(dict.fromkeys(some, answer))
+                silence = None if isinstance(answer, IncompatibleBrokerVersion) else answer
+                continue
+            for group in answer.groups:
+                if group.group_id in some:
+                    _add(kind, group, found)
+
+
+def _add(kind: str, group: Any, found: GroupDescriptions) -> None:
+    try:
         if error := _error(group):
             found.failed[group.group_id] = error
         elif kind == "consumer":
             found.subscriptions.update(_subscriptions(group))
-        elif kind == "share":
-            found.groups.append(_share_group(group))
         else:
-            found.groups.append(_streams_group(group))
+            found.groups[group.group_id] = _share_group(group) if kind == "share" else _streams_group(group)
+    except (AttributeError, TypeError, ValueError) as error:  # nulls where the protocol has none, or too much
+        found.failed[group.group_id] = error
 
 
 def _error(answer: Any) -> BaseException | None:
@@ -98,58 +113,65 @@ def _error(answer: Any) -> BaseException | None:
 
 def _subscriptions(group: Any) -> Iterator[tuple[tuple[str, str], Subscription]]:
     for member in group.members:
-        named = None if member.subscribed_topic_regex else frozenset(member.subscribed_topic_names)
+        named = None if member.subscribed_topic_regex else topic_names(member.subscribed_topic_names)
         yield (group.group_id, member.member_id), Subscription(named, member.rack_id or None)
 
 
 def _share_group(group: Any) -> GroupSeen:
     members = (
-        _member(
+        member_seen(
             member,
+            member.client_host,
             ((of.topic_name, of.partitions) for of in member.assignment.topic_partitions),
-            frozenset(member.subscribed_topic_names),
+            Subscription(topic_names(member.subscribed_topic_names), member.rack_id or None),
         )
         for member in group.members
     )
-    return GroupSeen(group.group_id, group.assignor_name, tuple(members), GroupProtocol.SHARE)
+    return GroupSeen(group.group_id, group.assignor_name or "", tuple(members), GroupProtocol.SHARE)
 
 
 def _streams_group(group: Any) -> GroupSeen:
     """
     Return a streams group. Members read the partitions of their active tasks. Changelogs of standby tasks do not count.
 
-    Clients older than Kafka 4.4 do not report their rack, even if they have one.
+    Clients older than Kafka 4.4 do not report their rack, even if they have one. Raises ValueError if the group reads
+    too many partitions.
     """
     sources = {
-        one.subtopology_id: (*one.source_topics, *(topic.name for topic in one.repartition_source_topics))
+        one.subtopology_id: topic_names((*one.source_topics, *(topic.name for topic in one.repartition_source_topics)))
         for one in (group.topology.subtopologies if group.topology else None) or ()
     }
+    tasks = [
+        [(task, sources.get(task.subtopology_id, ())) for task in one.assignment.active_tasks] for one in group.members
+    ]
+    if sum(len(task.partitions) * len(topics) for some in tasks for task, topics in some) > _MOST_PARTITIONS:
+        raise ValueError(f"it reads more than {_MOST_PARTITIONS:,} partitions")
     members = [
-        _member(
+        member_seen(
             member,
-            (
-                (topic, task.partitions)
-                for task in member.assignment.active_tasks
-                for topic in sources.get(task.subtopology_id, ())
-            ),
+            member.client_host,
+            ((topic, task.partitions) for task, topics in some for topic in topics),
+            Subscription(None, member.rack_id or None),
         )
-        for member in group.members
+        for member, some in zip(group.members, tasks, strict=True)
     ]
     said = all(member.client_rack is not None for member in members)
     return GroupSeen(group.group_id, "", tuple(members), GroupProtocol.STREAMS, racks_seen=said)
 
 
-def _member(
-    member: Any, assigned: Iterable[tuple[str, Sequence[int]]], topics: frozenset[str] | None = None
+def member_seen(
+    member: Any, host: str | None, assigned: Iterable[tuple[object, Iterable[int]]], subscription: Subscription | None
 ) -> MemberSeen:
-    partitions: defaultdict[str, list[int]] = defaultdict(list)
+    """Return a member from its description. `assigned` has partition numbers by topic; a topic may occur repeatedly."""
+    partitions: defaultdict[str, set[int]] = defaultdict(set)
     for topic, numbers in assigned:
-        partitions[topic] += numbers
+        if is_topic_name(topic):
+            partitions[topic].update(numbers)
     return MemberSeen(
-        id=member.member_id,
-        client_id=member.client_id,
-        host=host_address(member.client_host),
-        partitions=dict(partitions),
-        client_rack=member.rack_id or None,
-        topics=topics,
+        id=member.member_id or "",
+        client_id=member.client_id or "",
+        host=host_address(host or ""),
+        partitions={topic: sorted(numbers) for topic, numbers in partitions.items()},
+        client_rack=subscription.rack if subscription else None,
+        topics=subscription.topics if subscription else None,
     )

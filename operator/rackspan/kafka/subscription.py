@@ -9,8 +9,14 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
+
+from rackspan.core.partitions import is_topic_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,4 +33,9 @@ def read_subscription(metadata: bytes) -> Subscription | None:
         found = ConsumerProtocolSubscription.decode(metadata)
     except (struct.error, ValueError):
         return None
-    return Subscription(frozenset(topic or "" for topic in found.topics or ()), found.rack_id or None)
+    return Subscription(topic_names(found.topics or ()), found.rack_id or None)
+
+
+def topic_names(named: Iterable[object]) -> frozenset[str]:
+    """Return the names that Kafka accepts. Members send any text, and librdkafka refuses a whole call for some."""
+    return frozenset(filter(is_topic_name, named))

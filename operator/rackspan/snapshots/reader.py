@@ -1,7 +1,6 @@
 """Reader of snapshot files into columns."""
 
 import gc
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from msgspec import UNSET, DecodeError, Raw
 from msgspec.json import Decoder
 
 from rackspan.core.config_keys import MIN_INSYNC
+from rackspan.core.partitions import is_topic_name
 from rackspan.core.rack_path import RackPathError, parse_rack
 from rackspan.core.snapshot import NONE, Partitions, Snapshot
 from rackspan.core.text import shown
@@ -32,7 +32,6 @@ _BATCH = 1 << 16
 """The number of partitions that are decoded before they become columns."""
 _MOST_DIGITS = 5
 _BOM = b"\xef\xbb\xbf"
-_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _document = Decoder(SnapshotDocument).decode
 _topic = Decoder(TopicDocument).decode
 
@@ -129,7 +128,7 @@ def _parsed(text: bytes, advance: Advance) -> Snapshot:
         path = f"$.topics[{at}]"
         topic = _decoded(_topic, raw, path, len(text))
         refuse_repeated_keys_of_topic(topic, raw, path)
-        if _NAME.fullmatch(topic.name) is None or topic.name in (".", ".."):
+        if not is_topic_name(topic.name):
             raise SnapshotFieldError(f"{path}.name", f'"{shown(topic.name, MAX_SHOWN)}" is not a valid topic name')
         if seen.setdefault(topic.name, at) != at:
             raise SnapshotFieldError(

@@ -4,11 +4,14 @@ import pytest
 from tests.unit.reconcile.examples import topic, topology
 
 from rackspan.api.reasons import Reason
+from rackspan.core.consumers.group_locality import GroupSeen, MemberSeen, Selector
+from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.topology import BrokerLocation
 from rackspan.jobs.sources import topology_cluster
 from rackspan.jobs.sources.scanned_cluster import ClusterError
 from rackspan.jobs.sources.topology_cluster import from_topology
-from rackspan.kafka.cluster_snapshot import ClusterOutline
+from rackspan.kafka.cluster_snapshot import ClusterOutline, LivePortion
+from rackspan.kafka.consumer_groups import ConsumerGroups
 from rackspan.kube.topology_inputs import ScanInputs
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Credentials
@@ -68,3 +71,16 @@ def test_scan_warns_of_rules_about_levels_that_the_topology_does_not_have():
     cluster = from_topology(ScanInputs(about, (topic("orders"), odd), {}, Credentials(), (), (), {}, ()))
     levels = ", ".join(level.name for level in about.spec.levels)
     assert cluster.warnings[0] == f"rules about unknown levels (known: {levels}) are not checked, of 1 topic: odd"
+
+
+@pytest.mark.usefixtures("kafka")
+def test_scan_warns_of_topics_of_groups_that_cannot_be_read(monkeypatch):
+    member = MemberSeen("m", "c", "10.0.0.1", {"orders": [0, 1]}, "/eu", frozenset({"orders"}))
+    groups = ConsumerGroups((GroupSeen("shop", "range", (member,)),), Selector.SAME_RACK, ())
+    portion = LivePortion(Snapshot(None, (), table((), [], {}), ()), {"orders": "not allowed"})
+    monkeypatch.setattr(topology_cluster, "read_consumer_groups", lambda _: groups)
+    monkeypatch.setattr(topology_cluster, "take_portion", lambda *_: portion)
+    about = topology(status={"brokers": [{"id": 0, "rack": "/eu", "online": True}], "brokerCount": 1})
+    cluster = from_topology(ScanInputs(about, (), {}, Credentials(), (), (), {}, ()))
+    unread = "1 topic that groups read could not be read, such as orders: not allowed"
+    assert cluster.warnings == (f"{unread}; their partitions are not counted for groups",)

@@ -31,8 +31,13 @@ def test_subscription_of_librdkafka_is_read():
 
 @pytest.mark.parametrize("version", range(5))
 def test_every_version_has_the_topics_and_version_3_and_later_the_rack(version):
-    found = read_subscription(subscription(version, ["orders", "größe"], "/eu/eu-1a"))
-    assert found == Subscription(frozenset({"orders", "größe"}), "/eu/eu-1a" if version >= 3 else None)
+    found = read_subscription(subscription(version, ["orders", "clicks"], "/eu/eu-1a"))
+    assert found == Subscription(frozenset({"orders", "clicks"}), "/eu/eu-1a" if version >= 3 else None)
+
+
+@pytest.mark.parametrize("name", ["", "\0", "orders\0", "größe", ".", "a" * 250])
+def test_names_that_are_no_topics_are_left_out(name):
+    assert read_subscription(subscription(3, [name, "orders"])).topics == {"orders"}
 
 
 def test_null_and_empty_rack_are_no_rack():

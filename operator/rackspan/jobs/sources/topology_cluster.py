@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from rackspan.core.consumers.group_locality import ReplicaPlaces
 from rackspan.core.rack_path import RackPathError, format_rack
+from rackspan.core.text import plural
 from rackspan.core.topology import BrokerLocation, FloatArray, TopologyError
 from rackspan.jobs.batches.batch_judging import Criteria
 from rackspan.jobs.sources.readers import LiveReader
@@ -83,11 +84,16 @@ def _groups(
     """Return the rows of consumer groups. If groups or rates cannot be read, add a warning instead of an error."""
     try:
         found = read_consumer_groups(properties)
-        portion = replace(take_portion(properties, found.topics).snapshot, brokers=outline.brokers)
+        read = take_portion(properties, found.topics)
     except FailureError as error:
         warnings.append(f"consumer groups are not known: {error}")
         return []
+    portion = replace(read.snapshot, brokers=outline.brokers)
     warnings += found.warnings
+    if read.unread:
+        name, why = next(iter(sorted(read.unread.items())))
+        unread = f"{plural(len(read.unread), 'topic')} that groups read could not be read, such as {name}: {why}"
+        warnings.append(f"{unread}; their partitions are not counted for groups")
     tree, spec = criteria.locations.tree, seen.topology.spec
     hosts = racks_of_hosts(seen.hosts, seen.nodes, spec)
     rates: Mapping[str, FloatArray] = {}
