@@ -25,15 +25,15 @@ import org.apache.kafka.coordinator.group.modern.GroupSpecImpl;
 import org.apache.kafka.coordinator.group.modern.MemberSubscriptionAndAssignmentImpl;
 
 /**
- * Asks a server-side assignor for the reader of each partition of some groups.
+ * Calls a server-side assignor for groups, and prints the reader of each partition.
  *
  * A group is {"members": {"id": {"rack": "/a", "instance": "i", "topics": [0, 1]}}, "topics": [[["/a", "/b"]]],
- * "owners": [["id"]]}: the racks of each topic's partitions, null if they must not be asked for, and who has them now. The
- * answer has the form of the owners. In share groups, a list of members has each partition, and there may be
- * "assignable": [[true]].
+ * "owners": [["id"]]}. "topics" has the racks of the partitions of each topic, or null if the assignor must not read
+ * them. "owners" has the current members, and the output has the same format. In share groups, each partition has a
+ * list of members, and "assignable": [[true]] is optional.
  */
 public class Assignments {
-    /** The hash of a broker's own set takes in the metadata of the whole cluster, each time. */
+    /** Rejects hashCode, because the hash of a broker's set always includes the metadata of the whole cluster. */
     private static final class NotToHash extends AbstractSet<Uuid> {
         private final Set<Uuid> topics;
 
@@ -53,7 +53,7 @@ public class Assignments {
 
         @Override
         public int hashCode() {
-            throw new UnsupportedOperationException("this takes as long as the cluster is large");
+            throw new UnsupportedOperationException("this takes time proportional to the size of the cluster");
         }
     }
 
@@ -143,25 +143,25 @@ public class Assignments {
         return owners;
     }
 
-    /** A broker compares what a member gets with a set of its own. */
+    /** Checks the equality with a HashSet, which a broker uses to compare assignments. */
     private static void compare(Set<Integer> numbers) {
         Set<Integer> same = new HashSet<>(numbers);
         Set<Integer> next = new HashSet<>();
         numbers.forEach(number -> next.add(number + 1));
         boolean alike = numbers.equals(same) && same.equals(numbers);
         if (!alike || numbers.equals(next) != numbers.isEmpty() || next.equals(numbers) != numbers.isEmpty()) {
-            throw new IllegalStateException(numbers + " is not compared as sets are");
+            throw new IllegalStateException(numbers + " is not equal to a set with the same elements");
         }
     }
 
-    /** The one owner of each partition, where partitions must not be shared. */
+    /** Returns the only owner of each partition of a group that does not share partitions. */
     private static List<List<String>> alone(List<List<Set<String>>> owners) {
         List<List<String>> alone = new ArrayList<>();
         for (List<Set<String>> topic : owners) {
             List<String> partitions = new ArrayList<>();
             for (Set<String> members : topic) {
                 if (members.size() > 1) {
-                    throw new IllegalStateException("A partition went to all of " + members);
+                    throw new IllegalStateException("A partition is assigned to several members: " + members);
                 }
                 partitions.add(members.isEmpty() ? null : members.iterator().next());
             }

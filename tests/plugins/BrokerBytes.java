@@ -12,9 +12,9 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.sun.tools.attach.VirtualMachine;
 
 /**
- * What each broker itself counts, by process id and topic.
+ * Prints a metric of brokers, by process id and topic.
  *
- * Arguments: a metric, such as BytesOutPerSec, and process ids.
+ * Arguments: the metric, such as BytesOutPerSec, and the process ids.
  */
 public class BrokerBytes {
     public static void main(String[] arguments) throws Exception {

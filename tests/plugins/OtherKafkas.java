@@ -18,10 +18,11 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
 /**
- * Runs programs of this folder on other versions of Kafka, all in this JVM.
+ * Runs programs of this folder with other versions of Kafka, all in this JVM.
  *
- * {"kafkas": {"2.4.0": ["/a.jar"]}, "programs": {"ReplicaSelections": {"plugin": "a.b.Selector", "given": []}}} comes in;
- * out goes, by version and program, what it printed, or {"error": "..."} where the plug-in cannot even be made.
+ * The input is {"kafkas": {"2.4.0": ["/a.jar"]}, "programs": {"ReplicaSelections": {"plugin": "a.b.Selector", "given":
+ * []}}}. The output has the output of each program by version, or {"error": "..."} if the plug-in cannot be
+ * instantiated.
  */
 public class OtherKafkas {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -43,7 +44,7 @@ public class OtherKafkas {
         out.print(JSON.writeValueAsString(answers));
     }
 
-    /** All that is on this JVM's class path but its own Kafka, after the jars of another one. */
+    /** Returns the jars of another Kafka, followed by the class path of this JVM without its own Kafka. */
     private static URLClassLoader loader(JsonNode jars) throws MalformedURLException {
         List<URL> path = new ArrayList<>();
         for (JsonNode jar : jars) {

@@ -15,7 +15,7 @@ import org.apache.kafka.common.replica.ReplicaView;
 import org.apache.kafka.common.replica.ReplicaView.DefaultReplicaView;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 
-/** Asks the selector that is named for the replica of each case: cases as JSON come in, a list of broker ids goes out. */
+/** Calls the selector of the given class for each case. The input has the cases as JSON, the output the broker ids. */
 public class ReplicaSelections {
     public static void main(String[] arguments) throws Exception {
         ReplicaSelector selector =
@@ -27,7 +27,7 @@ public class ReplicaSelections {
             ReplicaView leader = null;
             for (Map.Entry<String, JsonNode> entry : one.get("replicas").properties()) {
                 int broker = Integer.parseInt(entry.getKey());
-                // A broker offers what is in sync.
+                // Brokers only offer in-sync replicas.
                 if (contains(one.path("not_in_sync"), broker)) {
                     continue;
                 }

@@ -30,18 +30,18 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
 /**
- * Share consumers of a group read what is produced once all partitions are assigned.
+ * Runs the consumers of a share group. They read records that are produced after all partitions are assigned.
  *
- * {"bootstrap": "", "group": "", "topics": {"topic": 3}, "racks": ["/a"], "records": 10, "bytes": 100} comes in: partitions
- * of topics, a member for each rack, and records for each partition. Out goes, for each member, {"topic-0": 10}: what it is
- * assigned, and how many records it read.
+ * The input is {"bootstrap": "", "group": "", "topics": {"topic": 3}, "racks": ["/a"], "records": 10, "bytes": 100}:
+ * the partitions of each topic, a rack per member, and the number of records per partition. The output for each member
+ * is {"topic-0": 10}: its assigned partitions, and the number of records that it has read.
  */
 public class ShareReaders {
     private static final Duration PATIENCE = Duration.ofMinutes(4);
 
     public static void main(String[] arguments) throws Exception {
         PrintStream out = System.out;
-        System.setOut(System.err);  // where clients log
+        System.setOut(System.err);  // for the logs of clients
         ObjectMapper json = new ObjectMapper();
         JsonNode asked = json.readTree(System.in);
         Map<String, Object> client = Map.of("bootstrap.servers", asked.get("bootstrap").textValue());
@@ -57,7 +57,7 @@ public class ShareReaders {
         asked.get("racks").forEach(rack -> readers.add(new Reader(client, group, partitions, rack.textValue(), unread)));
         List<Thread> threads = readers.stream().map(Thread::new).toList();
         threads.forEach(thread -> thread.setDaemon(true));
-        unread.add(ByteBuffer.allocate(0));
+        unread.add(ByteBuffer.allocate(0));  // a placeholder, so that readers do not end before records are produced
         try (Admin admin = Admin.create(client)) {
             readAll(admin, group);
             threads.forEach(Thread::start);
@@ -109,7 +109,7 @@ public class ShareReaders {
         }
     }
 
-    /** Also what is produced after partitions are assigned, and before they are read for the first time. */
+    /** Includes records that are produced after the assignment, but before the first read. */
     private static void readAll(Admin admin, String group) throws Exception {
         ConfigEntry earliest = new ConfigEntry("share.auto.offset.reset", "earliest");
         admin.incrementalAlterConfigs(Map.of(
@@ -146,7 +146,7 @@ public class ShareReaders {
         throw new IllegalStateException("Not all partitions are assigned, or not to all: " + found);
     }
 
-    /** The last thing to be unread is what was there before anything was produced. */
+    /** Produces the records and adds their keys to `unread`. At the end, removes the placeholder from `unread`. */
     private static void produce(
         Map<String, Object> client, String group, Set<TopicPartition> partitions, int records, int bytes,
         Set<ByteBuffer> unread

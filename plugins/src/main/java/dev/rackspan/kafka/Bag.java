@@ -2,14 +2,14 @@ package dev.rackspan.kafka;
 
 import java.util.Arrays;
 
-/** How many of each sort a kind of members has, in the order in which the sorts came. */
+/** The number of items per sort of one kind of members, in insertion order. */
 final class Bag {
     private static final int GOLDEN = 0x9E3779B9;
     private static final int GONE = -1;
 
-    /** Places in `sorts`, 1 more; 0 where none is: a power of two, at least twice as many as sorts. */
+    /** A hash table of indexes in `sorts` plus 1. Its length is a power of two, at least twice the number of sorts. */
     private int[] table = new int[32];
-    /** What came, `GONE` where it was used up; `amounts` beside them. */
+    /** The sorts in insertion order, or `GONE` after their last item was removed. `amounts` has the same indexes. */
     private int[] sorts = new int[table.length / 2];
     private int[] amounts = new int[table.length / 2];
     private int used;
@@ -42,12 +42,12 @@ final class Bag {
         }
     }
 
-    /** How many places there are, also of sorts that are gone. */
+    /** The number of places, including those of removed sorts. */
     int places() {
         return used;
     }
 
-    /** The sort at a place, negative where it is gone. */
+    /** The sort at a place. It is negative if the sort was removed. */
     int sort(int place) {
         return sorts[place];
     }
@@ -64,7 +64,7 @@ final class Bag {
         return sort * GOLDEN >>> Integer.numberOfLeadingZeros(table.length - 1);
     }
 
-    /** Take a slot out, and move up those behind it that would not be found any more. */
+    /** Removes a slot of the hash table. Moves later slots that linear probing would no longer find. */
     private void close(int slot) {
         int open = slot;
         table[open] = 0;

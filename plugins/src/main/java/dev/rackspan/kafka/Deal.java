@@ -9,21 +9,21 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.coordinator.group.api.assignor.GroupAssignment;
 import org.apache.kafka.coordinator.group.api.assignor.MemberAssignment;
 
-/** Which member gets which partition, once it is known how many of each sort go to each kind of member. */
+/** Assigns partitions to members, after {@link Transport} has decided how many of each sort each kind gets. */
 final class Deal {
     private record Assigned(Map<Uuid, Set<Integer>> partitions) implements MemberAssignment {}
 
     private final Readers readers;
     private final Transport transport;
-    /** The new reader of each partition, -1 before it is known. */
+    /** The new reader of each partition, or -1 if it is not assigned yet. */
     private final int[] reader;
-    /** How many each member gets, and how many of these it had. */
+    /** The number of partitions per member: all assigned ones, and those that it keeps. */
     private final int[] count;
     private final int[] kept;
-    /** How many each member of a kind gets, and how many of them get one more. */
+    /** Per kind: the number of partitions of each member, and the number of members that get one more. */
     private final int[] full;
     private final int[] more;
-    /** Of each sort, how many may still be kept. */
+    /** The number of partitions per sort that their readers may still keep. */
     private final int[] keeping;
 
     Deal(Readers readers) {
@@ -51,7 +51,7 @@ final class Deal {
         dealRest();
     }
 
-    /** Members keep what they have, up to their share; then some of them one more. */
+    /** Lets members keep their partitions up to the equal share, or, with `oneMore`, one partition more. */
     private void keep(boolean oneMore) {
         for (int item = 0; item < reader.length; item++) {
             int member = readers.owner[item];
@@ -68,7 +68,7 @@ final class Deal {
         }
     }
 
-    /** The rest in turns, so that the partitions of a topic are spread over the members of a kind. */
+    /** Assigns the other partitions in turn, so that each topic is spread over the members of a kind. */
     private void dealRest() {
         int[][] members = membersOfKinds();
         Takers[] takers = new Takers[keeping.length];
@@ -95,7 +95,7 @@ final class Deal {
         }
     }
 
-    /** Kinds that still get some of a sort. */
+    /** A linked list of the kinds that still get partitions of a sort. */
     private static final class Takers {
         private final int kind;
         private int open;
@@ -119,7 +119,7 @@ final class Deal {
         return members;
     }
 
-    /** The next member of a kind that has room: below its share, and then those who may have one more. */
+    /** Returns the next member below the equal share of its kind, or if there is none, one that may get one more. */
     private int next(int[] members, int kind, int[] turn) {
         for (int tried = 0; tried < members.length; tried++) {
             int member = members[turn[kind]++ % members.length];
@@ -150,7 +150,7 @@ final class Deal {
         return new GroupAssignment(assigned);
     }
 
-    /** The partitions of each member, in their order. */
+    /** Returns the partitions of each member in ascending order. */
     private int[][] dealt() {
         int[][] dealt = new int[count.length][];
         Arrays.setAll(dealt, member -> new int[count[member]]);

@@ -11,18 +11,19 @@ import org.apache.kafka.common.replica.ReplicaSelector;
 import org.apache.kafka.common.replica.ReplicaView;
 
 /**
- * Sends a consumer to the nearest replica in sync (KIP-392, made hierarchical): the one whose {@code broker.rack} has the
- * most leading steps in common with the consumer's {@code client.rack}.
+ * Selects the nearest in-sync replica for a consumer, a hierarchical version of KIP-392. The nearest replica is the one
+ * whose {@code broker.rack} has the most leading steps in common with the {@code client.rack} of the consumer.
  *
- * <p>Of several that are as near the leader serves, and where it is not one of them, the one that lags least. The leader
- * also serves where no replica shares even the first step, and a consumer that does not tell its rack. Wherever Kafka's
- * own selector finds a replica in the consumer's rack, so does this one, be it in a deeper one.
+ * <p>If several replicas are equally near, the leader is selected, or the replica with the smallest lag if the leader
+ * is not among them. The leader is also selected if no replica has the first step in common, and for consumers without
+ * a rack. If Kafka's selector finds a replica in the rack of the consumer, this selector finds one, too, possibly in a
+ * deeper rack.
  *
- * <p>Brokers offer only replicas that are in sync and hold the offset that is asked for. A broker without a rack, or one
- * that this broker does not know the address of, is chosen only if it leads.
+ * <p>Brokers only offer replicas that are in sync and have the requested offset. A broker without a rack, or with an
+ * address that this broker does not know, is selected only if it is the leader.
  */
 public final class NearestReplicaSelector implements ReplicaSelector {
-    /** Brokers' own, which are few; what clients send is not kept. */
+    /** The parsed racks of brokers, which are few. Racks of clients are not cached. */
     private final Map<String, RackPath> brokerRacks = new ConcurrentHashMap<>();
 
     @Override

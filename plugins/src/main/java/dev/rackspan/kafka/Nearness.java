@@ -10,32 +10,34 @@ import org.apache.kafka.common.Uuid;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 
 /**
- * How near each partition is to each place where members are: the steps in common with the replica that they read from.
+ * The nearness of each partition to each place of members: the leading steps that a member has in common with the
+ * replica that it reads from.
  *
- * <p>Members are in one place if they have as many steps in common with each broker. Where all have the same rack id, or
- * none, nothing is nearer to one than to another, and the racks of partitions are not asked for: that takes longest.
+ * <p>Members are in the same place if they have equal numbers of common steps with each broker. If all members have the
+ * same rack, or none has a rack, all partitions are equally near. Then the racks of partitions are not read, because
+ * this takes the most time.
  */
 final class Nearness {
-    /** The replica that a member reads from: the nearest one, or the leader, which may be in each of the racks. */
+    /** The replica that a member reads from: the nearest one, or the leader, which can be in any of the racks. */
     enum Source { NEAREST, LEADER }
 
     static final int DEEPEST = 15;
     private static final int RACK_BITS = 20;
     private static final int RACK = (1 << RACK_BITS) - 1;
-    /** Marks a set of more than three racks: the number of a smaller set, and one more rack. */
+    /** The flag of a key for more than three racks. Such a key has the number of a smaller set, and one more rack. */
     private static final long MORE = 1L << 3 * RACK_BITS;
-    /** Means over up to six racks are whole numbers of this part of a step. */
+    /** The unit of means, in parts of a step. Means over up to six racks are integers in this unit. */
     private static final int FRACTIONS = 60;
 
     /** The place of each member. */
     final int[] placeOf;
-    /** The set of racks of each partition: what tells how near it is to the places. */
+    /** The set of racks of each partition, which determines its nearness to the places. */
     final int[] valueOf;
     final int places;
     final int values;
-    /** No partition is nearer than that. */
+    /** The maximum of the nearness. */
     final int most;
-    /** By value, then by place. */
+    /** The nearness by value, then by place. */
     private final int[][] steps;
 
     Nearness(String[] memberRacks, Uuid[] topics, int[] first, SubscribedTopicDescriber describer, Source source) {
@@ -89,7 +91,7 @@ final class Nearness {
         }
     }
 
-    /** Of partitions with a value, by place. */
+    /** Returns the nearness of partitions with a value, by place. */
     int[] steps(int value) {
         return steps[value];
     }
@@ -101,7 +103,7 @@ final class Nearness {
         }
     }
 
-    /** A number for the racks of a partition, in whatever order they come. */
+    /** Returns a number for the racks of a partition. It does not depend on their order. */
     private static int setOf(Set<String> names, Racks racks, Numbers sets) {
         int count = 0;
         int least = RACK;
@@ -117,7 +119,7 @@ final class Nearness {
         if (count > 3) {
             return setOfMany(names.stream().mapToInt(racks::number).sorted().toArray(), sets);
         }
-        // Up to three are known by the least of them, 0 where there are fewer, the one between, and the most.
+        // A key has up to three racks: the smallest (0 if there are fewer than three), the middle and the largest one.
         return sets.of(count < 3 ? key(0, sum - most, most) : key(least, sum - least - most, most));
     }
 

@@ -2,11 +2,11 @@ package dev.rackspan.kafka;
 
 import java.util.Arrays;
 
-/** Numbers from 0 for keys as they come, and how often each came. */
+/** Numbers keys from 0 in insertion order, and counts how often each key is added. */
 final class Numbers {
     private static final long GOLDEN = 0x9E3779B97F4A7C15L;
 
-    /** Places of keys, 1 more than their number, 0 where none is: a power of two, at least twice as many as keys. */
+    /** A hash table of key numbers plus 1. Its length is a power of two, and at least twice the number of keys. */
     private int[] table = new int[64];
     private long[] keys = new long[table.length / 2];
     private int[] counts = new int[table.length / 2];

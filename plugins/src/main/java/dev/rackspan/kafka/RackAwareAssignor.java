@@ -8,23 +8,24 @@ import org.apache.kafka.coordinator.group.api.assignor.GroupSpec;
 import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 
 /**
- * Assigns partitions to the members of a consumer group of KIP-848 so that they can read near by.
+ * Assigns partitions to the members of a consumer group (KIP-848) so that members read from near replicas.
  *
  * <p>Ranked goals:
  *
  * <ol>
- *   <li>Balance: members read as many partitions as each other, as far as subscriptions allow. Where all subscribe to the
- *       same topics, counts differ by one at most, as with Kafka's {@code uniform}.
+ *   <li>Balance: all members read equal numbers of partitions, as far as subscriptions allow. If all members subscribe
+ *       to the same topics, the numbers differ by at most 1, as with Kafka's {@code uniform}.
  *   <li>Locality: the sum, over all partitions, of the leading steps that the reader's {@code client.rack} has in common
  *       with the {@code broker.rack} of the partition's nearest replica.
- *   <li>Stickiness: members keep what they have.
+ *   <li>Stickiness: members keep their partitions.
  * </ol>
  *
- * <p>No assignment that is as even has more locality, unless the group is so large that the search is cut short. What
- * members keep is not the most there is: it is the most between kinds of members, and what is first found inside a kind.
+ * <p>No assignment with the same balance has more locality, unless the search was stopped because the group is too
+ * large. Stickiness is not always the maximum: it is the maximum between kinds of members, but a heuristic within a
+ * kind.
  *
- * <p>The same group gets the same assignment on every broker: members stand in the order of their instance ids, where they
- * have one, else of their member ids, and chance plays no part.
+ * <p>The same group gets the same assignment on every broker. Members are ordered by their instance ids, or by their
+ * member ids if they have none, and nothing is random.
  */
 public final class RackAwareAssignor implements ConsumerGroupPartitionAssignor {
     public static final String NAME = "rack-aware";

@@ -19,15 +19,15 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 
 /**
- * Assigns partitions to the members of a share group of KIP-932 so that their leaders are likely to be near.
+ * Assigns partitions to the members of a share group (KIP-932) so that their leaders are likely to be near.
  *
- * <p>A share consumer reads from leaders only, and an assignor is told in which racks replicas are, but not which of them
- * leads. So near is what the leader has in common with the member if it is as likely to be in each of these racks.
+ * <p>Share consumers only read from leaders. An assignor knows the racks of the replicas, but not which replica is the
+ * leader. So the nearness of a partition is the mean over the racks of its replicas.
  *
- * <p>Topics with the same subscribers are dealt together. As with Kafka's {@code simple}, each of P partitions has as many
- * members as the others: 1 if there are at most P members, else as many as it takes for all to have work. To that end
- * members form that many teams, with members of all racks in each, and every team gets each partition once, by the goals of
- * {@link RackAwareAssignor}: balance, then locality, then stickiness.
+ * <p>Topics with the same subscribers are assigned together. As with Kafka's {@code simple}, all P partitions have the
+ * same number of members: 1 if there are at most P members, else the smallest number that gives every member a
+ * partition. Members form that number of teams, with members of all racks in each team. Every team gets each partition
+ * once, by the goals of {@link RackAwareAssignor}: balance, then locality, then stickiness.
  */
 public final class RackAwareShareAssignor implements ShareGroupPartitionAssignor {
     private record Partition(Uuid topic, int number) {}
@@ -37,7 +37,7 @@ public final class RackAwareShareAssignor implements ShareGroupPartitionAssignor
     private record Subscribed(Optional<String> rackId, Optional<String> instanceId, Set<Uuid> subscribedTopicIds)
         implements MemberSubscription {}
 
-    /** Members of a group, and some of the topics that all of these subscribe to, as a group of its own. */
+    /** A part of a group, with some of its members and some of the topics to which all of these members subscribe. */
     private record Team(GroupSpec group, List<String> memberIds, Set<Uuid> topics) implements GroupSpec {
         @Override
         public SubscriptionType subscriptionType() {
@@ -89,7 +89,7 @@ public final class RackAwareShareAssignor implements ShareGroupPartitionAssignor
         return new GroupAssignment(assigned);
     }
 
-    /** Without partitions that are so new that a share coordinator does not know them: there is a rebalance once it does. */
+    /** Omits new partitions that the share coordinator does not know yet. When it knows them, it starts a rebalance. */
     private static Map<Uuid, Set<Integer>> assignable(GroupSpec group, MemberAssignment dealt) {
         Map<Uuid, Set<Integer>> assignable = new HashMap<>();
         dealt.partitions().forEach((topic, numbers) -> {
@@ -102,7 +102,7 @@ public final class RackAwareShareAssignor implements ShareGroupPartitionAssignor
         return assignable;
     }
 
-    /** Subscribers from rack to rack. */
+    /** Returns the topics by their subscribers, which are ordered by rack. */
     private static Map<List<String>, Set<Uuid>> topicsBySubscribers(GroupSpec group) {
         List<String> members = new ArrayList<>(group.memberIds());
         members.sort(Comparator
@@ -120,8 +120,9 @@ public final class RackAwareShareAssignor implements ShareGroupPartitionAssignor
     }
 
     /**
-     * Members who follow each other go to different teams, so that each team has as many of every rack, zone and region as
-     * the others. Of the teams that are free, a member takes the one where the fewest have a partition that it has.
+     * Divides members into teams. Consecutive members are in different teams, so that each team has equally many
+     * members of each rack, zone and region. A member joins the free team that has the fewest of its current
+     * partitions.
      */
     private static List<List<String>> teams(Team all, int number) {
         List<List<String>> teams = new ArrayList<>();

@@ -3,14 +3,14 @@ package dev.rackspan.kafka;
 import java.util.List;
 
 /**
- * A rack id as its steps, top first: {@code /eu/eu-1a/r7} is {@code eu}, {@code eu-1a}, {@code r7}.
+ * The steps of a rack id, from the top: {@code /eu/eu-1a/r7} has the steps {@code eu}, {@code eu-1a}, {@code r7}.
  *
- * <p>The leading slash is optional, and a flat id such as {@code use1-az1} is one step. An id that is no path (an empty
- * step, white space, a character that is not printed) is one step as a whole: it is near to itself and to nothing else,
- * as in Kafka's own selector. No path has such a step. No id at all has no steps, and is near to nothing.
+ * <p>The leading slash is optional, and a flat id such as {@code use1-az1} is one step. An id that is not a path (it
+ * has an empty step, white space or a non-printable character) is a single step, which no path has. It is only near to
+ * itself, as in Kafka's selector. A missing id has no steps and is near to nothing.
  *
- * <p>The rules are those of Rackspan's {@code core/rack_path.py}, but for characters newer than this Java's Unicode, which
- * it takes for not printed. Reading an id takes time in proportion to its length, whatever a client sends.
+ * <p>The rules are those of {@code core/rack_path.py}, except that characters newer than the Unicode version of this
+ * Java count as non-printable. Parsing takes time proportional to the length of the id, for any input of a client.
  */
 record RackPath(List<String> steps) {
     private static final RackPath NONE = new RackPath(List.of());
@@ -23,7 +23,7 @@ record RackPath(List<String> steps) {
         return new RackPath(isPath(body) ? List.of(body.split("/")) : List.of(rackId));
     }
 
-    /** How many leading steps two racks have in common. */
+    /** Returns the number of leading steps that two racks have in common. */
     int stepsInCommon(RackPath other) {
         int most = Math.min(steps.size(), other.steps.size());
         int common = 0;

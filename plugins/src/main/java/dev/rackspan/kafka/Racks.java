@@ -6,16 +6,16 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/** Racks of brokers as numbers from 1: those that are as near to each rack of members have one number. */
+/** Numbers the racks of brokers from 1. Racks that are equally near to each rack of members have the same number. */
 final class Racks {
     private record Rack(String name, int number) {}
 
     private final RackPath[] ofMembers;
-    /** The first rack at each place of its hash, and all others. */
+    /** The first rack with each hash slot. The others are in `others`. */
     private final Rack[] racks = new Rack[1 << 10];
     private final Map<String, Integer> others = new HashMap<>();
     private final Map<String, Integer> known = new HashMap<>();
-    /** By number, then by rack of members. */
+    /** The steps in common, by number, then by rack of members. */
     private final List<char[]> steps = new ArrayList<>();
 
     Racks(String[] ofMembers) {
@@ -23,7 +23,7 @@ final class Racks {
         steps.add(new char[ofMembers.length]);
     }
 
-    /** The number of a rack. Each replica's rack is looked up, and in a HashMap alone this takes twice as long. */
+    /** Returns the number of a rack. It is called for each replica, and a HashMap alone would take twice as long. */
     int number(String name) {
         int at = name.hashCode() & racks.length - 1;
         Rack rack = racks[at];
@@ -33,7 +33,10 @@ final class Racks {
         return rack.name.equals(name) ? rack.number : others.computeIfAbsent(name, this::numberOf);
     }
 
-    /** The steps in common by number, then by place. Racks of members that are as near to each number are one place. */
+    /**
+     * Returns the steps in common, by number, then by place. Writes the place of each rack of members to `placeOfRack`.
+     * Racks of members that are equally near to each number are the same place.
+     */
     int[][] byPlace(int[] placeOfRack) {
         Map<String, Integer> places = new HashMap<>();
         int[][] byPlace = new int[steps.size()][placeOfRack.length];

@@ -18,11 +18,11 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
 import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
 
 /**
- * The members of a group and the partitions that they may read, as numbers, and which of them are alike.
+ * The members of a group and the partitions that they may read, numbered and divided into classes.
  *
- * <p>Members are of one kind if they subscribe to the same topics and all brokers are as near to one as to the other;
- * partitions are of one sort if the same members may read them, their replicas are in racks that are as near to each of
- * them, and their readers are of one kind now.
+ * <p>Members have the same kind if they subscribe to the same topics and are equally near to each broker. Partitions
+ * have the same sort if the same members may read them, if they are equally near to each of these members, and if their
+ * current readers have the same kind.
  */
 final class Readers {
     final Member[] members;
@@ -32,18 +32,18 @@ final class Readers {
     final int subscriptions;
 
     final Uuid[] topics;
-    /** The number of the first partition of each topic; the last entry is how many partitions there are. */
+    /** The number of the first partition of each topic. The last entry is the number of all partitions. */
     final int[] first;
-    /** Which member has each partition now, -1 where none has. */
+    /** The current member of each partition, or -1. */
     final int[] owner;
 
     final int[] sortOf;
     final int[] sortSize;
-    /** Which kind has the partitions of each sort now, -1 where none has. */
+    /** The kind of the current members of each sort, or -1. */
     final int[] kindOfSort;
     private final int[] audienceOfSort;
     private final int[] valueOfSort;
-    /** Which subscriptions have the topics of each audience. */
+    /** The subscriptions of each audience. An audience is a set of subscriptions that share topics. */
     private final BitSet[] audiences;
     private final int[] placeOfKind;
     private final Nearness nearness;
@@ -101,7 +101,7 @@ final class Readers {
         }
     }
 
-    /** What a partition of a sort is worth to a member of each kind: near before kept; -1 where it is not subscribed to. */
+    /** Writes the worth of a sort per kind: locality, then stickiness. It is -1 for kinds without a subscription. */
     void worth(int sort, int[] byKind) {
         BitSet audience = audiences[audienceOfSort[sort]];
         boolean all = audience.cardinality() == subscriptions;
@@ -114,12 +114,12 @@ final class Readers {
         }
     }
 
-    /** No partition is worth more than that. */
+    /** Returns the maximum worth of a partition. */
     int mostWorth() {
         return nearness.most * weight + 1;
     }
 
-    /** How many partitions each subscription reads in the most even assignment. */
+    /** Returns the number of partitions that each subscription reads in the assignment with the best balance. */
     int[] evenLoads() {
         if (subscriptions == 1) {
             return new int[] {owner.length};
@@ -143,9 +143,9 @@ final class Readers {
 
     static final class Member {
         final String id;
-        /** What it has now, also of topics that are gone. */
+        /** The current partitions of the member, including those of deleted topics. */
         final Map<Uuid, Set<Integer>> has;
-        /** How many partitions that are. */
+        /** The number of partitions in `has`. */
         int hasSize;
         private final String name;
         private final String rack;
@@ -189,7 +189,7 @@ final class Readers {
         }
         Map<Set<Uuid>, Integer> known = new HashMap<>();
         for (int member = 0; member < members.length; member++) {
-            // A copy: the hash of a broker's own set is made of the metadata of the whole cluster.
+            // A copy, because the hash of the broker's set includes the metadata of the whole cluster.
             Set<Uuid> topicIds = new HashSet<>(members[member].subscription.subscribedTopicIds());
             Integer number = known.putIfAbsent(topicIds, subscribed.size());
             if (number == null) {
@@ -206,7 +206,7 @@ final class Readers {
         for (int topic = 0; topic < topics.length; topic++) {
             int partitions = describer.numPartitions(topics[topic]);
             if (partitions < 0) {
-                throw new PartitionAssignorException("Members subscribe to " + topics[topic] + ", which is not there.");
+                throw new PartitionAssignorException("Members subscribe to " + topics[topic] + ", which is unknown.");
             }
             first[topic + 1] = first[topic] + partitions;
         }
@@ -240,7 +240,7 @@ final class Readers {
         for (int topic = 0; topic < topics.length; topic++) {
             numberOf.put(topics[topic], topic);
         }
-        // In the broker's own order, which is that of its memory: in another one this takes a third longer.
+        // In the order of the broker, which matches the order in memory. Any other order takes a third longer.
         for (Member member : held) {
             member.has.forEach((id, numbers) -> {
                 Integer topic = numberOf.get(id);
@@ -248,7 +248,7 @@ final class Readers {
                 int from = reads ? first[topic] : 0;
                 int partitions = reads ? first[topic + 1] - from : 0;
                 member.hasSize += numbers.size();
-                // An iterator of a HashSet looks for one more after the last, up to the end of its table.
+                // The iterator of a HashSet would search its table to the end after the last element.
                 Spliterator<Integer> each = numbers.spliterator();
                 for (int left = numbers.size(); left > 0; left--) {
                     each.tryAdvance(number -> {

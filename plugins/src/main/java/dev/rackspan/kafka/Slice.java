@@ -6,15 +6,16 @@ import java.util.Iterator;
 import java.util.NoSuchElementException;
 
 /**
- * A member's partitions of one topic, as a set that cannot be changed: a part of all that it has, in their order.
+ * An unmodifiable set of the partitions of one topic that a member has: a slice of the sorted array of all its
+ * partitions.
  *
- * <p>Brokers copy and compare it. As in the sets of Kafka's {@code range} there is no table to fill.
+ * <p>Brokers copy and compare it. Like the sets of Kafka's {@code range}, it needs no hash table.
  */
 final class Slice extends AbstractSet<Integer> {
     private final int[] items;
     private final int from;
     private final int to;
-    /** The item that is the topic's partition 0. */
+    /** The item of partition 0 of the topic. */
     private final int first;
 
     Slice(int[] items, int from, int to, int first) {

@@ -6,17 +6,18 @@ import java.util.List;
 import java.util.stream.IntStream;
 
 /**
- * How many items of each sort go to each kind of member: the most even counts per member, and of those what is worth most.
+ * Decides how many items of each sort each kind of members gets. The first goal is balance: the numbers of items per
+ * member differ as little as possible. The second goal is the maximum total worth.
  *
- * <p>A good start is made by filling, and improved for as long as handing items round between kinds makes it better: that
- * is a cycle of negative cost in a graph of the kinds, where one more node stands for giving one away or taking one more.
- * The price of a member's next item grows with what it has, in steps that outweigh all worth. Without such a cycle there
- * is nothing better (Klein, 1967).
+ * <p>This is a minimum-cost flow. {@link #fill} finds a good start, and {@link #improve} cancels cycles of negative
+ * cost, in which kinds pass items to each other. The graph has one additional node, the outside, which takes one item
+ * or gives one more. The cost of the next item of a member grows with its number of items, in steps that are larger
+ * than any worth. Without a cycle of negative cost the result is optimal (Klein, 1967).
  *
- * <p>The work is bounded: what is not found by then is left as it is, as even as the start was.
+ * <p>The number of steps is limited. If the limit is reached, the result is at least as balanced as the start.
  */
 final class Transport {
-    /** What one item of a sort is worth to a member of each kind; negative where it may not have it. */
+    /** Writes the worth of an item of a sort for each kind. It is negative if the kind must not get the sort. */
     interface Worth {
         void write(int sort, int[] byKind);
     }
@@ -31,15 +32,15 @@ final class Transport {
     private final int[] size;
     private final int[] left;
     private final Worth worth;
-    /** What `worth` says, a row for each sort; a row for the sort that was asked for last, where that were too much. */
+    /** The results of `worth`: a row per sort, or a single row for the latest sort if there are too many. */
     private final int[][] rows;
     private final int[] load;
     private final Bag[] held;
-    /** Whether all is as even as it is asked for, and each item where it is worth most. */
+    /** Whether the balance is as required and each item has its maximum worth, so that there is nothing to improve. */
     private boolean perfect;
     private long steps;
 
-    /** Members per kind, items per sort. */
+    /** `size` has the number of members per kind, and `supply` the number of items per sort. */
     Transport(int[] size, int[] supply, Worth worth) {
         this.size = size;
         this.left = supply.clone();
@@ -66,12 +67,12 @@ final class Transport {
         return load[kind];
     }
 
-    /** How many of each sort a kind has. */
+    /** Returns the number of items per sort of a kind. */
     Bag held(int kind) {
         return held[kind];
     }
 
-    /** Give each item to the kind that it is worth most to, as far as kinds of a pool stay even with each other. */
+    /** Gives each item to the kind with the maximum worth, as far as the balance within each pool of kinds allows. */
     void fill(int[] pool, int[] poolLoad) {
         int[] supply = left.clone();
         int[][] best = new int[left.length][];
@@ -86,7 +87,7 @@ final class Transport {
         if (perfect) {
             return;
         }
-        // Not all can be where they are worth most: again, and those that lose least where there is room left come last.
+        // There is no room for all items at their maximum worth. Start again, and put the sorts that lose least last.
         int[] all = IntStream.range(0, size.length).toArray();
         int[] order = byRegret(best, IntStream.of(all).filter(kind -> room.of(kind) > 0).toArray());
         System.arraycopy(supply, 0, left, 0, supply.length);
@@ -101,7 +102,7 @@ final class Transport {
         pour();
     }
 
-    /** Give what is left to those who have least. */
+    /** Gives the remaining items to the kinds with the fewest items per member. */
     void pour() {
         for (int sort = 0; sort < left.length; sort++) {
             int[] worth = worth(sort);
@@ -117,7 +118,7 @@ final class Transport {
         }
     }
 
-    /** The kinds that a sort is worth most to; `free` has room for all kinds. */
+    /** Returns the kinds for which a sort has the maximum worth. `free` is a buffer for all kinds. */
     private int[] best(int sort, int[] free) {
         int[] worth = worth(sort);
         int most = 0;
@@ -133,14 +134,14 @@ final class Transport {
         return Arrays.copyOf(free, found);
     }
 
-    /** What kinds may still take, so that kinds of a pool stay even with each other. */
+    /** The number of items that kinds may still get without losing the balance within a pool. */
     private final class Room {
         private final int[] pool;
-        /** What members of a kind may still take of their equal shares; below 0, how many of them have one more. */
+        /** The number of items that a kind may still get of its equal share, or minus the number of items beyond it. */
         private final int[] share;
-        /** How many members of each pool may still have one more. */
+        /** The number of members per pool that may still get one more item than the equal share. */
         private final int[] extra;
-        /** Many sorts are worth as much to several kinds: each of these is asked for a part of them. */
+        /** The demand per kind. A sort with the same worth for several kinds adds an equal part to each of them. */
         private final long[] asked;
 
         Room(int[] pool, int[] poolLoad, int[][] best) {
@@ -174,7 +175,7 @@ final class Transport {
             return share[kind] * SHARE - asked[kind];
         }
 
-        /** To those of some kinds that a sort is worth most to, first where most is left of what is asked for. */
+        /** Gives items to the kinds with the maximum worth, and among these to that with the most room beyond demand. */
         void give(int sort, int[] kinds) {
             int[] worth = worth(sort);
             while (left[sort] > 0) {
@@ -202,7 +203,7 @@ final class Transport {
         held[kind].add(sort, amount);
     }
 
-    /** Sorts by what is lost if they go to one of some kinds, where most is lost first; then the pickiest first. */
+    /** Orders sorts by the worth that they lose in other kinds, descending, then by the number of their best kinds. */
     private int[] byRegret(int[][] best, int[] others) {
         long[] keys = new long[left.length];
         for (int sort = 0; sort < left.length; sort++) {
@@ -218,7 +219,7 @@ final class Transport {
         return Arrays.stream(keys).mapToInt(key -> (int) (key & (1 << 24) - 1)).toArray();
     }
 
-    /** Hand items round until nothing is gained by it. `most` is the largest worth. */
+    /** Cancels cycles of negative cost until there are none, or up to the limit. `most` is the maximum worth. */
     void improve(int most) {
         int kinds = size.length;
         if (perfect || kinds < 2 || kinds > MOST_KINDS) {
@@ -244,7 +245,7 @@ final class Transport {
         }
     }
 
-    /** What it costs that a kind hands an item to each other kind, and of which sort that is; and to the outside. */
+    /** Writes the cost of passing an item of a kind to each other kind and the outside, and the sort of the item. */
     private void offer(int kind, long level, long[] price, int[] passed) {
         Arrays.fill(price, NEVER);
         price[size.length] = level * (load[kind] / size[kind] + 1);
@@ -267,9 +268,10 @@ final class Transport {
     }
 
     /**
-     * Cycles of negative cost that have no kind in common: kinds, each handing to the next one.
+     * Returns disjoint cycles of negative cost. Each kind in a cycle passes an item to the next one.
      *
-     * <p>`size.length` is the outside. Bellman and Ford's search, ended by the first round that closes one.
+     * <p>`size.length` is the outside. This is the Bellman-Ford algorithm. It ends after the first round that closes a
+     * cycle.
      */
     private List<int[]> cycles(long[][] price, long level) {
         int kinds = size.length;
@@ -278,7 +280,7 @@ final class Transport {
         Arrays.fill(before, -1);
         long[] outside = new long[kinds + 1];
         Arrays.setAll(outside, to -> to == kinds || load[to] == 0 ? NEVER : -level * ((load[to] + size[to] - 1) / size[to]));
-        // Nothing is new by way of a kind that has come no nearer since it was last looked at.
+        // A kind whose distance has not changed since its last visit cannot shorten another distance.
         boolean[] nearer = new boolean[kinds + 1];
         Arrays.fill(nearer, true);
         for (boolean shorter = true; shorter;) {
