@@ -1,1 +1,1 @@
-"""Figures: each benchmark prints medians, and its peers from the same run."""
+"""Benchmarks. Each one prints medians, and those of comparable programs from the same run."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks [NAME] [options]`, by the names below: all where none is named."""
+"""`python -m benchmarks [NAME] [options]`: run one of the benchmarks below, or all of them if no name is given."""
 
 import subprocess
 import sys

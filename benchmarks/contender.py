@@ -1,4 +1,4 @@
-"""What is measured: our KafkaTopics, or the objects of any other operator that makes topics in Kafka of them."""
+"""The measured objects: KafkaTopics of Rackspan, or the objects from which another operator creates topics in Kafka."""
 
 import json
 import shlex
@@ -11,14 +11,15 @@ from typing import Any
 import yaml
 
 RETENTION = 604_800_000
-"""Kafka's own default of retention.ms, which changes of configs start from."""
+"""Kafka's default of retention.ms. The value before a change of the config."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Objects of one kind in one namespace: `path` is their collection, `body` makes one.
+    """Objects of one kind in one namespace.
 
-    `body` takes a name, the number of partitions, the replication factor, and retention.ms.
+    `path` is the URL path of the collection. `body` returns an object, from its name, the number of partitions, the
+    replication factor, and retention.ms in milliseconds.
     """
 
     path: str
@@ -26,10 +27,10 @@ class Kind:
 
 
 def from_template(text: str, plurals: Mapping[tuple[str, str], str], namespace: str, **fixed: str) -> Kind:
-    """A kind by the manifest of one object, in YAML, with `$name`, `$partitions`, `$replicas` and `$retention_ms`.
+    """Return the kind of a YAML manifest with the variables `$name`, `$partitions`, `$replicas` and `$retention_ms`.
 
-    `$namespace` and what is in `fixed` may stand there too. `plurals` has the plural name of each kind of a group, by
-    both. Raises KeyError for another variable or an unknown kind.
+    `$namespace` and the names in `fixed` are also allowed. `plurals` has the plural names by group and kind. Raises
+    KeyError for another variable or an unknown kind.
     """
     template = Template(text)
 
@@ -46,19 +47,22 @@ def from_template(text: str, plurals: Mapping[tuple[str, str], str], namespace: 
 
 
 def plurals_of(definitions: str) -> dict[tuple[str, str], str]:
-    """The plural names by group and kind, of CustomResourceDefinitions as `kubectl get -o json` lists them."""
+    """Return the plural names by group and kind, from the output of `kubectl get crd -o json`."""
     specs = [item["spec"] for item in json.loads(definitions)["items"]]
     return {(spec["group"], spec["names"]["kind"]): spec["names"]["plural"] for spec in specs}
 
 
 def command_line(text: str, kubeconfig: Path, namespace: str, bootstrap: str) -> list[str]:
-    """The contender's command, with `$kubeconfig`, `$namespace` and `$bootstrap` replaced, by no shell."""
+    """Return the arguments of a command, with `$kubeconfig`, `$namespace` and `$bootstrap` replaced. Uses no shell."""
     values = {"kubeconfig": str(kubeconfig), "namespace": namespace, "bootstrap": bootstrap}
     return [Template(word).substitute(values) for word in shlex.split(text)]
 
 
 def generation_when_ready(found: Mapping[str, Any]) -> int | None:
-    """The generation at which an object is Ready, None where it is not. Some say it per condition, some per status."""
+    """Return the generation for which an object is Ready, or None if it is not Ready.
+
+    The generation is the `observedGeneration` of the condition or, for some operators, of the status.
+    """
     status = found.get("status") or {}
     for condition in status.get("conditions") or ():
         if condition["type"] == "Ready" and condition["status"] == "True":

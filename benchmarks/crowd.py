@@ -1,9 +1,9 @@
-"""A cluster that is full of pods that are no brokers, and an API server that does nothing but list them.
+"""A fake API server with many pods that are not brokers. It only lists objects.
 
-The real one takes gigabytes and minutes to hold 100,000 pods of the size that real ones have; what the operator makes
-of them does not depend on who sends them. Its watches are silent: everything is there when the operator starts.
+A real API server needs gigabytes and minutes to store 100,000 pods of a realistic size. The work of the operator does
+not depend on which server sends the pods. Watches send no events, because all objects exist before the operator starts.
 
-Run by itself, `python -m benchmarks.crowd PODS NODES`, it prints its port and serves until it is ended.
+`python -m benchmarks.crowd PODS NODES` prints the port and serves until the process is killed.
 """
 
 import asyncio
@@ -20,16 +20,16 @@ from aiohttp import web
 
 ANNOTATIONS, LABELS = 30, 20
 OWN_LABELS = 2
-"""Labels that are each pod's alone; the others it shares with those of its Deployment."""
+"""The number of labels with a different value in each pod. The pods of a Deployment share the other labels."""
 PODS_OF_ONE = 10
 _GROUP = "/apis/rackspan.dev/v1alpha1"
 _KINDS = {"kafkatopics": "KafkaTopic", "racktopologies": "RackTopology", "compliancereports": "ComplianceReport"}
 _ENDS_IN = "bcdfghjklmnpqrstvwxz2456789"
-"""What Kubernetes makes the end of a pod's name of."""
+"""The characters that Kubernetes uses for the suffix of a pod name."""
 
 
 def pod(number: int) -> dict[str, Any]:
-    """One of a Deployment's pods, as the API server gives it: 20 labels, 30 annotations, and who wrote which field."""
+    """Return a pod of a Deployment as the API server returns it, with 20 labels, 30 annotations and managedFields."""
     group = number // PODS_OF_ONE
     ending = "".join(_ENDS_IN[number // len(_ENDS_IN) ** place % len(_ENDS_IN)] for place in range(5))
     labels = {f"example.com/label-{at}": f"value-{at}-of-{group}" for at in range(LABELS - OWN_LABELS)}
@@ -68,7 +68,7 @@ def pod(number: int) -> dict[str, Any]:
 
 
 def node(number: int) -> dict[str, Any]:
-    """A node with its images and conditions."""
+    """Return a node with images and conditions."""
     labels = {f"example.com/label-{at}": f"value-{at}" for at in range(LABELS - 2)}
     labels |= {"topology.kubernetes.io/zone": f"z{number % 3}", "kubernetes.io/hostname": f"node-{number}"}
     images = [{"names": [f"registry.example.com/image-{at}:1"], "sizeBytes": at} for at in range(50)]
@@ -86,7 +86,7 @@ def node(number: int) -> dict[str, Any]:
 
 
 class Crowd:
-    """Lists page by page, watches that say nothing, and a Lease for whoever asks."""
+    """The fake server: lists with pages, watches without events, and Leases."""
 
     def __init__(self, pods: int, nodes: int) -> None:
         self._made: dict[str, tuple[int, Callable[[int], dict[str, Any]]]] = {
@@ -160,7 +160,7 @@ def _resource(plural: str, kind: str) -> dict[str, Any]:
 
 @contextmanager
 def crowd(pods: int, nodes: int, folder: Path) -> Iterator[tuple[Path, psutil.Process]]:
-    """Serves in a process of its own: that, and the kubeconfig that leads to it."""
+    """Run the server in a separate process. Yield the path of its kubeconfig and the process."""
     command = [sys.executable, "-m", "benchmarks.crowd", str(pods), str(nodes)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:

@@ -1,10 +1,10 @@
 """
-How the time to find the best assignment of a consumer group grows with its partitions.
+The time to find the best assignment of a consumer group, by its number of partitions.
 
     .venv/bin/python -m benchmarks groups [--partitions 2500 5000 10000 20000] [--members 300]
 
-Groups are hard on purpose: 30 domains of unequal size, 200 topics of unequal size, RF 3, and members subscribe to one
-topic in twenty, each by chance. Times are CPU time, the median of three.
+The groups are difficult on purpose: 30 domains and 200 topics, both of unequal sizes, with RF 3. Each member subscribes
+to a random twentieth of the topics. Times are CPU seconds, medians of three runs.
 """
 
 import argparse
@@ -42,7 +42,7 @@ def seconds(readers: Readers) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Best assignments of consumer groups.")
+    parser = argparse.ArgumentParser(description="Measure the search for best assignments of groups.")
     parser.add_argument("--partitions", type=int, nargs="+", default=[2500, 5000, 10_000, 20_000])
     parser.add_argument("--members", type=int, default=300)
     options = parser.parse_args()

@@ -1,9 +1,11 @@
 """
-How placing, judging, durability and consumer groups grow with their input: `python -m benchmarks growth [SHAPE ...]`.
+Time and memory of placement, compliance, durability and consumer groups by input size.
 
-Each size is measured in a process of its own, twice as large as the one before. Time is that of the CPU: others may be
-busy on the same machine. "Growth" is how many times as long the double takes; memory is the process's, its input
-included. How plans grow is in `benchmarks.plans.shapes`.
+    .venv/bin/python -m benchmarks growth [SHAPE ...]
+
+Each size is twice the previous one, and is measured in a separate process. Times are CPU seconds, because other
+processes may use the machine. "Growth" is the time divided by the time of half the size. Memory is that of the process,
+including the input. `benchmarks.plans.shapes` measures plans in the same way.
 """
 
 import argparse
@@ -34,7 +36,11 @@ Work = Callable[[], object]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A kind of work, made ready for a size; what its sizes count, the smallest, and how often it is doubled."""
+    """A kind of work.
+
+    `ready` prepares the work for a size. `counts` is the unit of the sizes. `smallest` is the first size, and
+    `doublings` is how often it is doubled.
+    """
 
     words: str
     counts: str
@@ -44,7 +50,7 @@ class Shape:
 
 
 def regular(brokers: int, *widths: int) -> RackTree:
-    """Brokers dealt over the domains in turns, so that these differ by one at most."""
+    """Return a tree whose brokers are assigned to the domains in turn, so that domain sizes differ by at most 1."""
 
     def path(number: int) -> tuple[str, ...]:
         steps = []
@@ -57,22 +63,22 @@ def regular(brokers: int, *widths: int) -> RackTree:
 
 
 def ragged(brokers: int) -> RackTree:
-    """Domains of unequal size and paths of one to four steps."""
+    """Return a tree with domains of unequal size and paths of one to four steps."""
     chance = np.random.default_rng(1)
     steps = (chance.random((brokers, 4)) ** 2 * np.array([4, 5, 6, 7])).astype(np.int64)
-    depths = 1 + steps[:, 0] % 2 + 2 * (steps[:, 1] % 2)  # the same in a whole domain of two steps
+    depths = 1 + steps[:, 0] % 2 + 2 * (steps[:, 1] % 2)  # equal for all brokers of a domain at depth two
     paths = (tuple(map(str, row[:depth])) for row, depth in zip(steps.tolist(), depths.tolist(), strict=True))
     return RackTree(_levels(4), tuple(Broker(number, path) for number, path in enumerate(paths)))
 
 
 def racks(count: int, most: int) -> RackTree:
-    """Racks of one level, of one broker up to so many."""
+    """Return a tree of one level, whose racks have 1 to `most` brokers."""
     paths = [(str(rack),) for rack in range(count) for _ in range(1 + rack % most)]
     return RackTree(_levels(1), tuple(Broker(number, path) for number, path in enumerate(paths)))
 
 
 def zones(count: int) -> RackTree:
-    """Three levels: so many zones in five sites, of one to eight racks of one to eight brokers each."""
+    """Return a tree of three levels: `count` zones in five sites, with 1 to 8 racks of 1 to 8 brokers each."""
     sizes = np.random.default_rng(1).integers(1, 9, (count, 8))
     paths = [
         (str(zone % 5), str(zone), str(rack))
@@ -88,7 +94,7 @@ def _levels(count: int) -> tuple[str, ...]:
 
 
 def at_random(brokers: int, count: int, size: int) -> IntArray:
-    """Rows of brokers in any racks; some may come twice."""
+    """Return random replica lists, shape (count, size). A list may contain a broker twice."""
     return np.random.default_rng(1).integers(0, brokers, (count, size))
 
 
@@ -104,7 +110,7 @@ def judging(tree: Callable[[], RackTree], size: int, spread: tuple[Spread, ...] 
     def ready(count: int) -> Work:
         where = tree()
         rows = at_random(len(where), count, size)
-        rows[:, 1] = rows[:, 0]  # so that all are out of compliance, however many racks there are
+        rows[:, 1] = rows[:, 0]  # makes every partition non-compliant for any number of racks
         return lambda: judge(where, rows, spread).columns
 
     return ready
@@ -185,7 +191,7 @@ def run(names: tuple[str, ...], doublings: int | None, seconds: float) -> None:
             try:
                 done = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=seconds)
             except subprocess.TimeoutExpired:
-                print(f"{words} given up after {seconds:,.0f} s |", flush=True)
+                print(f"{words} stopped after {seconds:,.0f} s |", flush=True)
                 break
             found = json.loads(done.stdout)
             growth = f"{found['cpu'] / before:.2f}" if before else ""
@@ -196,9 +202,9 @@ def run(names: tuple[str, ...], doublings: int | None, seconds: float) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks growth", description=__doc__)
-    parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"any of {', '.join(SHAPES)} (default all)")
-    parser.add_argument("--doublings", type=int, help="how often the size is doubled (default 3)")
-    parser.add_argument("--timeout", type=float, default=300, help="seconds for one size (default 300)")
+    parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"any of {', '.join(SHAPES)} (default: all)")
+    parser.add_argument("--doublings", type=int, help="number of doublings of the size (default: 3)")
+    parser.add_argument("--timeout", type=float, default=300, help="timeout of one size in seconds (default: 300)")
     parser.add_argument("--one", nargs=2, metavar=("SHAPE", "SIZE"), help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:

@@ -1,9 +1,9 @@
 """
-A tenant that is admin of its namespace and tries everything that costs others something.
+A hostile tenant that is admin of its namespace and runs attacks that cost other tenants time or memory.
 
     .venv/bin/python -m benchmarks.hostile KUBECONFIG [ATTACK ...]
 
-It goes on until SIGTERM, and says then how often it tried what. Without names it tries all attacks at once.
+It runs until SIGTERM, and then prints the number of tries of each attack. Without names, all attacks run in parallel.
 """
 
 import argparse
@@ -30,7 +30,7 @@ GROUP = "/apis/rackspan.dev/v1alpha1/namespaces"
 HOSTILE = "hostile"
 PATIENCE_SECONDS = 240.0
 RESTARTED = 6
-"""The broker that restarts again and again. No topic of the owner or of the quiet tenant has a replica on it."""
+"""The broker that restarts repeatedly. The topics of the owner and of the quiet tenant have no replica on it."""
 
 
 def silent(_answer):
@@ -59,7 +59,7 @@ KAFKAS = {
 
 
 class Objects:
-    """Objects of one namespace."""
+    """The objects of one namespace."""
 
     def __init__(self, rest: Rest, namespace: str) -> None:
         self.rest, self.namespace = rest, namespace
@@ -89,9 +89,9 @@ class Objects:
         await self.rest.delete("bench", self.path(plural, name), {})
 
     async def clear(self):
-        """Delete all objects of the namespace, and wait until the operator has let them go.
+        """Delete all objects of the namespace, and wait until the operator has removed its finalizers.
 
-        Topics in Kafka stay: so many deletions would wait for a person.
+        The topics in Kafka are kept, because so many deletions need a confirmation.
         """
         for topic in (await self.rest.get("bench", self.path("kafkatopics")))["items"]:
             await self.change(topic["metadata"]["name"], {"deletionPolicy": "Retain"})
@@ -101,7 +101,7 @@ class Objects:
         deadline = time.monotonic() + PATIENCE_SECONDS
         while any([(await self.rest.get("bench", path))["items"] for path in paths]):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"objects of {self.namespace} stay")
+                raise TimeoutError(f"objects of {self.namespace} are not deleted")
             await asyncio.sleep(1)
 
     async def get(self, plural, name):
@@ -110,7 +110,7 @@ class Objects:
         return None
 
     async def until(self, name, reached):
-        """Seconds until a KafkaTopic, None once it is gone, is so."""
+        """Return the seconds until `reached` is true for a KafkaTopic, which is None after its deletion."""
         started = time.perf_counter()
         while not reached(await self.get("kafkatopics", name)):
             if time.perf_counter() - started > PATIENCE_SECONDS:
@@ -120,7 +120,7 @@ class Objects:
 
 
 async def attack(kubeconfig, names, told):
-    """All attacks of these names at once, until SIGTERM."""
+    """Run all attacks with these names in parallel until SIGTERM."""
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     rest = Rest(await connect(kubeconfig))
@@ -147,13 +147,13 @@ async def repeat(what, objects, told, stop):
         try:
             await what(objects, number)
             told[what.__name__] += 1
-        except Exception as error:  # refused: that is what shall happen to some of it
+        except Exception as error:  # some attacks are expected to be rejected
             told[f"{what.__name__}: {type(error).__name__}"] += 1
             await asyncio.sleep(1)
 
 
 async def flip(objects, number):
-    """The replication factor, every two seconds."""
+    """Change the replication factor every two seconds."""
     if not number:
         await objects.topic("flip", partitions=9)
     await objects.change("flip", {"replicationFactor": 2 + number % 2})
@@ -161,7 +161,7 @@ async def flip(objects, number):
 
 
 async def large(objects, number):
-    """30 moves of one topic, again and again: more than maxMoves."""
+    """Request 30 moves of one topic, repeatedly. This is more than maxMoves."""
     rows = [[number % 3, 3 + (number + one) % 3] for one in range(30)]
     if not number:
         await objects.topic("large", partitions=30, replicationFactor=2, placement={"assignment": rows})
@@ -170,7 +170,7 @@ async def large(objects, number):
 
 
 async def burst(objects, number):
-    """45 deletions at once: more than the topology lets go in a minute."""
+    """Delete 45 topics at once. This is more than the topology allows per minute."""
     names = [f"burst-{number}-{one}" for one in range(45)]
     for name in names:
         await objects.topic(name, partitions=1)
@@ -181,14 +181,14 @@ async def burst(objects, number):
 
 
 async def fat(objects, number):
-    """Up to 600 objects with annotations of 248 kB."""
+    """Create up to 600 objects with annotations of 248 kB."""
     if number < 600:
         await objects.topic(f"fat-{number}", {"example.com/fat": "x" * 248_000}, partitions=1)
     await asyncio.sleep(0.3)
 
 
 async def pods(objects, number):
-    """Up to 400 pods that say that they are brokers, with annotations of 248 kB."""
+    """Create up to 400 pods with the labels of brokers and annotations of 248 kB."""
     if number < 400:
         pod = broker_pod(f"pod-{number}", "node-0", BROKER_LABELS, {"example.com/fat": "x" * 248_000})
         await objects.rest.post("bench", objects.pods, pod)
@@ -196,7 +196,7 @@ async def pods(objects, number):
 
 
 async def bombs(objects, number):
-    """Up to 50 plans of 43 kB that claim to be 32 MiB."""
+    """Create up to 50 plans of 43 kB that unpack to 32 MiB."""
     if number < 50:
         plan = base64.b64encode(zlib.compress(b"[" + b"{}," * (32 << 20 >> 2) + b"{}]", 9)).decode()
         spec = {"topologyRef": {"name": "null-cluster-id"}, "planHash": f"{number:032x}", "plan": plan}
@@ -205,7 +205,7 @@ async def bombs(objects, number):
 
 
 async def paused(objects, number):
-    """Up to 60 Reassignments that hold their place and do not run."""
+    """Create up to 60 paused Reassignments."""
     if number < 60:
         record = Record("none", f"{number:032x}", [Change("t", 0, (1, 2), (1, 3), None)], {}, {})
         spec = {
@@ -219,7 +219,7 @@ async def paused(objects, number):
 
 
 async def single(objects, number):
-    """Topics of one replica, on the broker that restarts."""
+    """Create topics with one replica, on the broker that restarts."""
     if number < 20:
         await objects.topic(
             f"single-{number}", partitions=1, replicationFactor=1, placement={"assignment": [[RESTARTED]]}
@@ -228,7 +228,7 @@ async def single(objects, number):
 
 
 async def huge(objects, number):
-    """Topics of 100,000 partitions."""
+    """Create topics with 100,000 partitions."""
     if number < 20:
         await objects.topic(f"huge-{number}", partitions=100_000)
     await asyncio.sleep(10)
@@ -244,7 +244,7 @@ def main() -> None:
     parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"of {', '.join(ATTACKS)} (default: all)")
     arguments = parser.parse_args()
     if unknown := set(arguments.attacks) - set(ATTACKS):
-        parser.error(f"no such attack: {', '.join(sorted(unknown))}")
+        parser.error(f"unknown attacks: {', '.join(sorted(unknown))}")
     told = defaultdict(int)
     asyncio.run(attack(arguments.kubeconfig, arguments.attacks or ATTACKS, told))
     print(dict(told))

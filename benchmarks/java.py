@@ -1,4 +1,4 @@
-"""Programs of this folder in Java that time what brokers load, each time in a fresh JVM."""
+"""Java programs of this folder that measure the plug-ins of brokers, each run in a new JVM."""
 
 import subprocess
 import tempfile
@@ -14,7 +14,7 @@ _JVM = ("-Xmx1g", "-XX:-UseSerialGC", "-XX:+UseG1GC", "-XX:-BackgroundCompilatio
 
 @contextmanager
 def program(name: str) -> Iterator[Callable[..., list[list[str]]]]:
-    """`ask(argument, ...)` runs the program and gives the cells of what it printed."""
+    """Yield a function `ask(argument, ...)` that runs the program and returns the cells of each printed line."""
     distribution = ensure_distribution()
     jar = ensure_plugins(distribution)
     with tempfile.TemporaryDirectory() as scratch:

@@ -1,4 +1,4 @@
-"""What a figure was measured on, and how much others used of it meanwhile."""
+"""The machine of a measurement, and how much CPU other processes took during it."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ _QUIET_OTHERS = 0.1
 
 
 def describe() -> str:
-    """The machine and the versions in one paragraph."""
+    """Return a description of the machine and the versions of the software."""
     packages = ", ".join(f"{name} {version(name)}" for name in ("kopf", "confluent-kafka", "kubernetes", "numpy"))
     return (
         f"{os.cpu_count()} cores ({_model()}), {_gib()} GiB, Linux {platform.release()}, "
@@ -26,7 +26,7 @@ def describe() -> str:
 
 
 def name() -> str:
-    """A word for machines of this kind, as in `2-cores-intel-xeon-24-gib`: no host's name."""
+    """Return a name for this kind of machine, such as `2-cores-intel-xeon-24-gib`. It has no host name."""
     model = re.sub(r"\(.*?\)|@.*|\b(cpu|processor|core|\d+-core)\b", " ", _model(), flags=re.IGNORECASE)
     words = f"{os.cpu_count()} cores {model} {_gib()} gib"
     return re.sub(r"[^a-z0-9]+", "-", words.lower()).strip("-")
@@ -45,27 +45,27 @@ def _model() -> str:
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """Under what a figure was measured. Shares are of all CPUs' time."""
+    """The conditions of a measurement. Shares are fractions of the time of all CPUs, from 0 to 1."""
 
     load: float
-    """Tasks that wanted a CPU over the minute before."""
+    """The load average of the minute before: tasks that use or wait for a CPU."""
     stolen: float
-    """What the machine's host took."""
+    """The share that the hypervisor took (steal time)."""
     others: float | None
-    """What processes took that do not belong to the benchmark; None where nobody counted these."""
+    """The share of processes that do not belong to the benchmark, or None if it was not measured."""
 
     @property
     def quiet(self) -> bool:
-        """Whether the figure is one to keep."""
+        """Whether the machine was quiet enough to use the figure."""
         if self.others is None:
             return self.load < _QUIET_LOAD and self.stolen < _QUIET_STEAL
         return self.others < _QUIET_OTHERS and self.stolen < _QUIET_STEAL
 
 
 class Bystanders:
-    """How much of the CPUs others took while something was measured. Begins when it is made.
+    """Measures the CPU time of other processes, from its creation.
 
-    `own` says how many CPU seconds the benchmark's own processes have taken so far.
+    `own` returns the CPU seconds that the processes of the benchmark have taken so far.
     """
 
     def __init__(self, own: Callable[[], float] | None = None) -> None:
@@ -75,7 +75,7 @@ class Bystanders:
         self._spent = own() if own else 0.0
 
     def seen(self) -> Conditions:
-        """The conditions from the beginning until now."""
+        """Return the conditions since the creation."""
         total, busy, stolen = (now - before for now, before in zip(_cpu_times(), self._before, strict=True))
         if not total:
             return Conditions(self._load, 0.0, None)
@@ -83,28 +83,28 @@ class Bystanders:
         return Conditions(self._load, stolen / total, others)
 
     def told(self) -> str:
-        """In one sentence: the load at the start, and what the machine's host took since."""
+        """Return a sentence with the load at the start and the steal time since then."""
         seen = self.seen()
         return (
-            f"The load was {seen.load:.1f} at the start, and {seen.stolen:.0%} of the CPUs' time was stolen meanwhile"
-            f"{'.' if seen.quiet else ': NOT a quiet machine, so these times are no figures to keep.'}"
+            f"The load was {seen.load:.1f} at the start, and the steal time was {seen.stolen:.0%} of the CPU time"
+            f"{'.' if seen.quiet else ': the machine was NOT quiet, so do not use these times.'}"
         )
 
 
 def cpu_of(pids: Iterable[int]) -> float:
-    """CPU seconds that these processes have taken so far."""
+    """Return the CPU seconds that these processes have taken so far."""
     times = [psutil.Process(pid).cpu_times() for pid in pids]
     return sum(each.user + each.system for each in times)
 
 
 def cpu_of_ended() -> float:
-    """CPU seconds that this process and the programs that ended have taken."""
+    """Return the CPU seconds of this process and of its ended children."""
     spent = (resource.getrusage(who) for who in (resource.RUSAGE_CHILDREN, resource.RUSAGE_SELF))
     return sum(each.ru_utime + each.ru_stime for each in spent)
 
 
 def _cpu_times() -> tuple[float, float, float]:
-    """CPU seconds of all CPUs since the start: in total, busy, and stolen."""
+    """Return the CPU seconds of all CPUs since boot: total, busy, and stolen."""
     now = psutil.cpu_times()
     busy = now.user + now.nice + now.system + now.irq + now.softirq
     return busy + now.idle + now.iowait + now.steal, busy, now.steal

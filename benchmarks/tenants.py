@@ -1,12 +1,12 @@
 """
-What one hostile tenant costs others: an owner's topics, alone and then beside a namespace that tries everything.
+The effect of a hostile tenant on other tenants: the times of their topics, first without it and then with its attacks.
 
     .venv/bin/python -m benchmarks tenants [--minutes 10] [--alone 3]
     .venv/bin/python -m benchmarks tenants --each 40
 
-With `--each` every attack is made by itself, for so many seconds. The operator has the rights that the chart gives it,
-and its memory limit, in a cgroup where this machine has cgroups (v1). The hostile tenant is admin of its namespace, and
-the API server gives it the priority level of `examples/more/tenants-priority.yaml`.
+With `--each`, each attack runs alone for this number of seconds. The operator has the permissions and the memory limit
+of the chart. The limit needs cgroups v1. The hostile tenant is admin of its namespace, and has the priority level of
+`examples/more/tenants-priority.yaml` in the API server.
 """
 
 import argparse
@@ -52,7 +52,7 @@ VALUES = {"racks": {"restart": [NAMESPACE]}, "kafka": {"trustedNamespaces": [NAM
 RIGHTS = ("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
 MEMORY = Path("/sys/fs/cgroup/memory")
 LEAST_SECONDS = 4.0
-"""Of a round: an operator that rests for a moment between two changes is no faster for it."""
+"""The minimum seconds of a round. A pause between two changes does not make the operator faster."""
 
 
 def ready(topic):
@@ -64,7 +64,7 @@ def ready(topic):
 
 
 async def change(objects, number, told):
-    """Make a topic, set a config, delete the topic; the seconds of each."""
+    """Create a topic, set a config, and delete the topic. Record the seconds of each."""
     name = f"t{number}"
     await objects.topic(name, placement=PLACED)
     told["create"].append(await objects.until(name, ready))
@@ -75,7 +75,7 @@ async def change(objects, number, told):
 
 
 async def move(objects, number, told):
-    """Make a topic, and move three of its replicas; the seconds of that."""
+    """Create a topic and move three of its replicas. Record the seconds of the move."""
     name = f"m{number}"
     await objects.topic(name, placement=PLACED)
     await objects.until(name, ready)
@@ -85,7 +85,7 @@ async def move(objects, number, told):
 
 
 class ByHand:
-    """The calls that the life of a topic takes, without an operator: what the machine and the servers need for them."""
+    """Makes the calls for a topic without an operator, to measure the time of the machine and the servers."""
 
     def __init__(self, kafka: AdminClient) -> None:
         self._kafka = kafka
@@ -126,7 +126,7 @@ async def rounds(what, objects, numbers, until, told):
 
 
 class RestartedBroker:
-    """The pod of a broker, which its owner makes again after an eviction, as a StatefulSet and a kubelet would."""
+    """The pod of a broker. It is created again after an eviction, as a StatefulSet and a kubelet do."""
 
     def __init__(self, stack: Stack, core: client.CoreV1Api) -> None:
         self._stack, self._core, self._site = stack, core, sites(*RACKS)[RESTARTED]
@@ -147,7 +147,7 @@ class RestartedBroker:
         return False
 
     def start_again(self):
-        """Once it is evicted."""
+        """Wait until the pod is evicted, and start it again."""
         eventually(self._is_gone, "the eviction of the broker's pod", timeout=PATIENCE_SECONDS)
         self._stack.kafka.restart_broker(RESTARTED, {})
         create_broker_pod(self._core, NAMESPACE, self._site.pod, self._site.node)
@@ -155,7 +155,7 @@ class RestartedBroker:
 
 
 async def restarts(objects, broker, until, told):
-    """Have a broker restarted, again and again; the seconds from the annotation until the operator takes it off."""
+    """Request restarts of a broker. Record the seconds from each annotation until the operator removes it."""
     path = objects.path("racktopologies", "bench")
     while time.monotonic() < until:
         began = time.perf_counter()
@@ -169,16 +169,16 @@ async def restarts(objects, broker, until, told):
 
 
 def be_nice(session: int):
-    """Give a session the lowest priority: where the kernel groups processes so, theirs counts within it (sched(7))."""
+    """Set the lowest priority for a session. With autogroups, nice values only count within a session (sched(7))."""
     with contextlib.suppress(OSError):
         Path(f"/proc/{session}/autogroup").write_text("19")
 
 
 @contextlib.asynccontextmanager
 async def attacked(kubeconfig: Path, *attacks: str):
-    """The hostile tenant, at the lowest priority: its Kafkas would not be on the operator's machine.
+    """Run the hostile tenant with the lowest priority, because its Kafkas would not run on the machine of the operator.
 
-    Gives a list, which at the end has what was tried how often.
+    Yields a list, which receives the output with the numbers of tries at the end.
     """
     command = ["nice", "-n", "19", sys.executable, "-m", "benchmarks.hostile", str(kubeconfig), *attacks]
     process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, start_new_session=True)
@@ -206,7 +206,7 @@ async def measure(stack: Stack, broker: RestartedBroker, hostile: Path, alone: f
                     told = found[what][objects.namespace] = defaultdict(list)
                     for one in (change, move):
                         group.create_task(rounds(one, objects, numbers, until, told))
-                told = found[what]["nobody, by hand"] = defaultdict(list)
+                told = found[what]["without an operator"] = defaultdict(list)
                 group.create_task(rounds(by_hand.change, quiet, numbers, until, told))
                 group.create_task(restarts(owner, broker, until, found[what][NAMESPACE]))
 
@@ -219,7 +219,7 @@ async def measure(stack: Stack, broker: RestartedBroker, hostile: Path, alone: f
 
 
 class Attack:
-    """What one attack costs while the block lasts: memory of the operator's process, answers of its `/healthz`."""
+    """Measures an attack during the context: the memory of the operator process, and the latency of its `/healthz`."""
 
     def __init__(self, operator: Operator) -> None:
         self._operator, self._status = operator, Path(f"/proc/{operator.pid}/status")
@@ -234,14 +234,14 @@ class Attack:
 
     async def __aexit__(self, *_):
         if self._probing.done():
-            self._probing.result()  # an answer that is no 200 ends the benchmark
+            self._probing.result()  # a response other than 200 ends the benchmark
         self._probing.cancel()
         self.peak_kib = int(self._status.read_text().split("VmHWM:")[1].split()[0])
         self.workers_ended = self._failures() - self._failed
         self._operator.check()
 
     def _forget_peak(self):
-        """VmHWM begins anew: proc(5), clear_refs."""
+        """Reset VmHWM, by clear_refs in proc(5)."""
         Path(f"/proc/{self._operator.pid}/clear_refs").write_text("5")
 
     def _failures(self):
@@ -256,9 +256,9 @@ class Attack:
 
 
 async def one_by_one(stack: Stack, operator: Operator, hostile: Path, attacks, seconds: float):
-    """Print a row for no attack, and one for each of these."""
+    """Print a row without an attack, and a row for each attack."""
     rest, numbers = Rest(await connect(stack.kubeconfig)), itertools.count()
-    print("| attack | VmHWM, MiB | worker processes that ended | slowest `/healthz`, s | create: n, median, most s |")
+    print("| attack | VmHWM, MiB | worker processes that ended | slowest `/healthz`, s | create: n, median s, max s |")
     print("| --- | ---: | ---: | ---: | ---: |")
     try:
         for name in (None, *attacks):
@@ -275,7 +275,7 @@ async def one_by_one(stack: Stack, operator: Operator, hostile: Path, attacks, s
 
 
 def priority_of(namespace: str):
-    """The priority level that tenants are given, for the service accounts of this namespace."""
+    """Return the objects that give the priority level of tenants to the service accounts of a namespace."""
     level, schema = yaml.safe_load_all((REPOSITORY / "examples/more/tenants-priority.yaml").read_text())
     schema["spec"]["rules"][0]["subjects"] = [
         {"kind": "Group", "group": {"name": f"system:serviceaccounts:{namespace}"}}
@@ -285,7 +285,7 @@ def priority_of(namespace: str):
 
 @contextlib.contextmanager
 def limited(operator: Operator, limit: str):
-    """The operator within a limit on memory; gives the group's folder, None where there are no cgroups."""
+    """Limit the memory of the operator. Yield the directory of its cgroup, or None if there are no cgroups v1."""
     folder = MEMORY / f"rackspan-{operator.pid}"
     if not (MEMORY / "cgroup.procs").exists():
         yield None
@@ -302,12 +302,14 @@ def limited(operator: Operator, limit: str):
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks tenants", description=__doc__)
-    parser.add_argument("--minutes", type=float, default=10, help="beside the hostile tenant (default 10)")
-    parser.add_argument("--alone", type=float, default=3, help="minutes without it (default 3)")
-    parser.add_argument("--each", type=float, metavar="SECONDS", help="each attack by itself, so long")
-    parser.add_argument("--attack", action="append", choices=ATTACKS, help="with --each: only this one; repeat it")
+    parser.add_argument("--minutes", type=float, default=10, help="minutes with the hostile tenant (default: 10)")
+    parser.add_argument("--alone", type=float, default=3, help="minutes without it (default: 3)")
+    parser.add_argument("--each", type=float, metavar="SECONDS", help="run each attack alone for these seconds")
+    parser.add_argument(
+        "--attack", action="append", choices=ATTACKS, help="with --each: only this attack; can be repeated"
+    )
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that what was started is ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that child processes are ended
     print(f"{describe()}\n")
     values = yaml.safe_load((REPOSITORY / "charts/rackspan/values.yaml").read_text())
     limit = values["resources"]["limits"]["memory"].removesuffix("i")
@@ -342,20 +344,20 @@ def main() -> None:
                     broker = RestartedBroker(stack, client.CoreV1Api(api))
                     found = asyncio.run(measure(stack, broker, hostile, arguments.alone, arguments.minutes))
                 told(found)
-                print(f"\nthe hostile tenant's tries: {found['tries']}")
+                print(f"\ntries of the hostile tenant: {found['tries']}")
             counters = operator.counters()
             operator.check()
             failures = {name: value for name, value in counters.items() if "client_failures_total" in name}
-            print(f"\nworker processes that ended: {failures}")
-            print(f"the operator's process: {'the same' if operator.pid == pid else 'another'}")
-            print(f"memory of operator and workers at the peak: {operator.peak >> 20} MiB (sum of RSS)")
+            print(f"\nfailures of worker processes: {failures}")
+            print(f"operator process: {'not restarted' if operator.pid == pid else 'restarted'}")
+            print(f"peak memory of the operator and its workers: {operator.peak >> 20} MiB (sum of RSS)")
             if group is not None:
                 peak = int((group / "memory.max_usage_in_bytes").read_text())
                 print(f"in the cgroup: {peak >> 20} MiB of {limit}, {(group / 'memory.oom_control').read_text()!r}")
 
 
 def told(found):
-    print("| whose | what | alone: n, median s | attacked: n, median s | ratio |")
+    print("| namespace | what | without attacks: n, median s | with attacks: n, median s | ratio |")
     print("| --- | --- | ---: | ---: | ---: |")
     for namespace, kinds in found["alone"].items():
         for what, before in kinds.items():

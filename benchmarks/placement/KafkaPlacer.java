@@ -23,11 +23,11 @@ import org.apache.kafka.metadata.placement.TopicAssignment;
 import org.apache.kafka.metadata.placement.UsableBroker;
 
 /**
- * Times Kafka's own StripedReplicaPlacer.
+ * Measures Kafka's StripedReplicaPlacer.
  *
- * Arguments: a file of "id rack" lines, partitions, replicas, warm-up runs, a file for the last placement. After the
- * warm-up it places once for each line on its input and prints how many nanoseconds that took, on the clock and of the
- * CPU: that of the whole process, so with collecting what the placement leaves behind meanwhile.
+ * Arguments: a file with a line "id rack" per broker, the numbers of partitions, replicas and warm-up runs, and a file
+ * for the last placement. After the warm-up, it places the topic once for each line of its input. It prints the
+ * nanoseconds of each placement: time on the clock, and CPU time of the whole process, including garbage collection.
  */
 public class KafkaPlacer {
     public static void main(String[] args) throws IOException {

@@ -1,13 +1,15 @@
 """
-Placement against Kafka's own placer: time, balance, fairness.
+Compare placers with Kafka's own placer: time, balance and fairness.
 
     .venv/bin/python benchmarks/placement/run.py [--runs 9] [--partitions 200000] [--brokers 1000]
 
-Each cluster is placed by MultiLevel, Striped and Kafka's StripedReplicaPlacer in one run, in turns, so that a busy
-machine is busy for all of them; ours in one process, Kafka's in another. CPU time is that of the whole process: of
-Java's virtual machine with what it collects and compiles meanwhile. It is warmed up first, and no start-up counts.
-Kafka's placer draws its offsets at random, ours take another seed each run. What is timed is the placement of one topic
-on an empty cluster, from the request to the replicas of all partitions. Needs `mvn`, `javac` and `java`.
+The placers are MultiLevel, Striped and Kafka's StripedReplicaPlacer. They take turns in one run, so that other load on
+the machine affects all of them. The placers of Rackspan run in one process, Kafka's placer in another one. CPU time is
+that of the whole process. For Java, it includes garbage collection and compilation. Java is warmed up first, and the
+start does not count. Kafka's placer uses random offsets. The placers of Rackspan get another seed in each run.
+
+A run places one topic on an empty cluster. It is measured from the request to the replicas of all partitions. Needs
+`mvn`, `javac` and `java`.
 """
 
 import argparse
@@ -54,7 +56,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Took:
-    """Seconds of one placement."""
+    """The seconds of one placement: CPU time, and time on the clock."""
 
     cpu: float
     clock: float
@@ -82,7 +84,7 @@ def clusters(brokers: int) -> list[Cluster]:
 
 
 class KafkaPlacer:
-    """The Java harness, one warm process per cluster, that places when asked."""
+    """The Java program with Kafka's placer: one warm process per cluster."""
 
     def __init__(self, work: Path, cluster: Cluster, partitions: int) -> None:
         self._placement = work / "placement"
@@ -119,7 +121,7 @@ class KafkaPlacer:
 
 
 def build(work: Path) -> None:
-    """Fetch Kafka's jars and compile the harness."""
+    """Download Kafka's jars and compile the Java program."""
     copy = f"dependency:copy-dependencies -DoutputDirectory={work / 'jars'}".split()
     subprocess.run(["mvn", "-q", "-B", "-f", HERE / "pom.xml", *copy], check=True, stdout=subprocess.DEVNULL)
     javac = ["javac", "-cp", f"{work / 'jars'}/*", "-d", work / "classes", HERE / "KafkaPlacer.java"]
@@ -162,7 +164,7 @@ def machine() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Placement against Kafka's own placer.")
+    parser = argparse.ArgumentParser(description="Compare placers with Kafka's own placer.")
     parser.add_argument("--runs", type=int, default=9)
     parser.add_argument("--partitions", type=int, default=200_000)
     parser.add_argument("--brokers", type=int, default=1000)

@@ -35,14 +35,15 @@ import org.apache.kafka.metadata.placement.UsableBroker;
 import org.apache.kafka.tools.reassign.ReassignPartitionsCommand;
 
 /**
- * Kafka's own tool and Kafka's own placer on a cluster that is a snapshot file.
+ * Runs Kafka's reassignment tool and Kafka's placer on a cluster that is read from a snapshot file.
  *
- * The Admin of this cluster answers the three questions that `kafka-reassign-partitions --generate` asks and refuses
- * any other, so that everything behind them is the tool's own code. Its results have constructors for this package only.
+ * The fake Admin client implements the three calls of `kafka-reassign-partitions --generate` and rejects all others.
+ * All other code is that of the tool. This class is in a package of Kafka, because the results of Admin calls have
+ * package-private constructors.
  *
- * One request per line of input, fields apart by tabs, one line of output for each, "ok" or what was wrong:
+ * Each line of input is a request with tab-separated fields. For each one, the output is a line, "ok" or the error:
  *
- *   generate  SNAPSHOT  BROKER-LIST  OUTPUT    what the tool prints for all topics, word by word
+ *   generate  SNAPSHOT  BROKER-LIST  OUTPUT    the unchanged output of the tool for all topics
  *   place     SNAPSHOT  SEED         OUTPUT    all topics as a controller would create them, as reassignment JSON
  */
 public class KafkaTool {
@@ -141,7 +142,7 @@ public class KafkaTool {
                 case "describeReplicaLogDirs":
                     return describeReplicaLogDirs((Collection<?>) arguments[0]);
                 default:
-                    throw new UnsupportedOperationException("the tool asked for " + method);
+                    throw new UnsupportedOperationException("the tool called " + method);
             }
         });
     }

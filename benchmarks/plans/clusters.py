@@ -1,4 +1,4 @@
-"""Clusters that plans are made for: brokers in three kinds of tree, and topics placed on them."""
+"""Clusters for the benchmarks of plans: brokers in several kinds of trees, and topics placed on them."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from rackspan.core.snapshot import BrokerIds, Partitions, Snapshot, tree_of
 from rackspan.core.topology import BrokerLocation, IntArray
 
 PER_TOPIC = 100
-"""Partitions of a topic."""
+"""The number of partitions of a topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A kind of tree: names of its levels, and the brokers by number of them."""
+    """A kind of tree: the names of its levels, and a function that returns the racks of a number of brokers."""
 
     name: str
     levels: tuple[str, ...]
@@ -28,7 +28,7 @@ class Site:
 
 
 def round_robin(*widths: int) -> Callable[[int], tuple[str, ...]]:
-    """Racks of brokers that are dealt to `widths` domains per level, all as full as can be."""
+    """Return a function that assigns brokers to racks in turn. `widths` are the numbers of domains per level."""
 
     def rack(broker: int) -> str:
         steps = []
@@ -53,18 +53,18 @@ UNEVEN: Mapping[str, int] = {
     "/c/1/1": 14,
     "/c/1/2": 13,
 }
-"""Brokers per rack, 100 in all: data centres of 40, 33 and 27, and a zone without racks."""
+"""The number of brokers per rack, 100 in total: data centres of 40, 33 and 27, and a zone without racks."""
 
 
 def uneven(count: int) -> tuple[str, ...]:
-    """Racks of `UNEVEN`; brokers beyond a hundred go to one data centre after the other."""
+    """Return racks of `UNEVEN` for `count` brokers. Brokers from the id 100 go to the data centers in turn."""
     hundred = [rack for rack, brokers in UNEVEN.items() for _ in range(brokers)]
     more = ("/a/1/1", "/b/1/1", "/c/1/1")
     return tuple((hundred + [more[extra % len(more)] for extra in range(count - len(hundred))])[:count])
 
 
 def of(replicas: BrokerIds, sizes: IntArray | None = None, per_topic: int = PER_TOPIC) -> Partitions:
-    """Topics of a hundred partitions each, or of so many; `replicas` are ids, shape (partitions, replicas)."""
+    """Return topics of `per_topic` partitions each. `replicas` are broker ids, shape (partitions, replicas)."""
     count = len(replicas)
     rows = np.arange(count)
     return Partitions(
@@ -85,7 +85,7 @@ def snapshot(brokers: Iterable[BrokerLocation], partitions: Partitions) -> Snaps
 
 
 def placed_by_multilevel(brokers: tuple[BrokerLocation, ...], count: int, size: int) -> BrokerIds:
-    """Topics created one after the other, each where least lies."""
+    """Return broker ids, shape (count, size), of topics that are created one by one on the least loaded brokers."""
     tree = tree_of(brokers)
     ids = [broker.id for broker in brokers]
     held = np.zeros(len(ids), dtype=np.int64)
@@ -101,7 +101,7 @@ def placed_by_multilevel(brokers: tuple[BrokerLocation, ...], count: int, size: 
 
 
 def worn(brokers: int, count: int, share: float) -> Snapshot:
-    """A large cluster of 2 x 5 x 3 racks, RF 3, sizes known; `share` of its partitions lie at random, and unfairly."""
+    """Return a cluster of 2 x 5 x 3 racks with RF 3 and known sizes. `share` of its partitions is non-compliant."""
     known = tuple(BrokerLocation(number, rack) for number, rack in enumerate(round_robin(2, 5, 3)(brokers)))
     tree = tree_of(known)
     replicas = MultiLevel().place(PlacementSpec(count, 3), ClusterView(tree)).matrix.copy()

@@ -1,4 +1,4 @@
-"""Kafka's own `kafka-reassign-partitions --generate`, and the placer of its controller, in one warm process."""
+"""Kafka's `kafka-reassign-partitions --generate` and the placer of Kafka's controller, in one warm process."""
 
 import json
 import subprocess
@@ -23,31 +23,31 @@ PROPOSED = "Proposed partition reassignment configuration"
 
 
 class ToolRefusedError(RuntimeError):
-    """The tool gave no proposal; the message is its own."""
+    """The tool returned no proposal. The message is that of the tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaTool:
-    """The Java harness: a request per line, files for what is long."""
+    """The Java program. A request is one line. Snapshots and results are in files."""
 
     version: str
     work: Path
     process: subprocess.Popen[str]
 
     def generate(self, brokers: Collection[BrokerLocation], partitions: Partitions, onto: Collection[int]) -> BrokerIds:
-        """The proposal that --generate prints for all topics with `onto` as --broker-list. Raises ToolRefusedError."""
+        """Return the proposal of --generate for all topics, with `onto` as --broker-list. Raises ToolRefusedError."""
         text = self._ask("generate", brokers, partitions, ",".join(map(str, sorted(onto))))
         return proposal(text, partitions)
 
     def place(self, brokers: Collection[BrokerLocation], partitions: Partitions, seed: int) -> BrokerIds:
-        """All topics as a controller would create them."""
+        """Return the replicas of all topics as a controller would create them."""
         return reassignment(self._ask("place", brokers, partitions, str(seed)), partitions)
 
     def _ask(self, what: str, brokers: Collection[BrokerLocation], partitions: Partitions, argument: str) -> str:
         given, answered = self.work / "snapshot.json", self.work / "answer"
         given.write_text("".join(snapshot_lines(snapshot(brokers, partitions))))
         if self.process.stdin is None or self.process.stdout is None:
-            raise AssertionError("the harness has pipes")
+            raise AssertionError("the process has no pipes")
         self.process.stdin.write("\t".join((what, str(given), argument, str(answered))) + "\n")
         self.process.stdin.flush()
         answer = self.process.stdout.readline().strip()
@@ -58,12 +58,12 @@ class KafkaTool:
 
 @contextmanager
 def kafka_tool(distribution: KafkaDistribution | None = None) -> Iterator[KafkaTool]:
-    """Compile and start the harness. Kafka's jars are downloaded where they are missing."""
+    """Compile and start the Java program. Download Kafka's jars if they are missing."""
     kafka = distribution or ensure_distribution()
     jars = ":".join(map(str, kafka.jars))
     with tempfile.TemporaryDirectory(prefix="rackspan-bench-") as folder:
         work = Path(folder)
-        javac = [need("javac", "compile the harness around Kafka's tool"), "-cp", jars, "-d", folder]
+        javac = [need("javac", "compile the program that runs Kafka's tool"), "-cp", jars, "-d", folder]
         subprocess.run([*javac, str(HERE / "KafkaTool.java")], check=True)
         java = [str(kafka.java), "-Dlog4j2.level=OFF", "-cp", f"{folder}:{jars}", MAIN_CLASS]
         with subprocess.Popen(
@@ -73,7 +73,7 @@ def kafka_tool(distribution: KafkaDistribution | None = None) -> Iterator[KafkaT
 
 
 def proposal(printed: str, partitions: Partitions) -> BrokerIds:
-    """The replicas that the tool proposes, in the order of `partitions`, from all that it prints."""
+    """Parse the output of the tool. Return the proposed replicas in the order of `partitions`."""
     _, found, proposed = printed.partition(PROPOSED)
     if not found:
         raise ToolRefusedError(printed.strip())
@@ -81,11 +81,11 @@ def proposal(printed: str, partitions: Partitions) -> BrokerIds:
 
 
 def reassignment(document: str, partitions: Partitions) -> BrokerIds:
-    """Replicas in the order of `partitions` from the JSON that --execute takes."""
+    """Parse JSON in the format of --execute. Return the replicas in the order of `partitions`."""
     rows = json.loads(document)["partitions"]
     by_partition = {(row["topic"], row["partition"]): row["replicas"] for row in rows}
     if len(by_partition) != len(partitions):
-        raise ToolRefusedError(f"{len(by_partition)} partitions of {len(partitions)} are in its answer")
+        raise ToolRefusedError(f"{len(by_partition)} partitions of {len(partitions)} are in the result")
     return np.array(
         [
             by_partition[partitions.names[topic], number]

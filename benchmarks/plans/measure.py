@@ -1,4 +1,4 @@
-"""Read a snapshot file, judge it and plan for it, once, in this process: `python -m benchmarks.plans.measure FILE`."""
+"""`python -m benchmarks.plans.measure FILE`: read a snapshot, judge it and make a plan, once, in this process."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ def main(file: str) -> None:
     drained = tree_of(read.brokers, LEVELS, drained={DRAINED})
     made, planning = timed(lambda: plan(PlanRequest(drained, read.partitions)))
     if not made.feasible or made.moves != made.lower_bound or made.after.non_compliant:
-        sys.exit(f"the plan does not keep its promise: {made.moves} moves, bound {made.lower_bound}, {made.problems}")
+        sys.exit(f"the certificate of the plan is wrong: {made.moves} moves, bound {made.lower_bound}, {made.problems}")
     measured = Measured(
         partitions=len(read.partitions),
         file=Path(file).stat().st_size,
@@ -50,7 +50,7 @@ def timed(work: Callable[[], T]) -> tuple[T, Took]:
 
 
 def peak() -> int:
-    """Bytes of memory this process has held at most; what its parent held does not count, unlike in `getrusage`."""
+    """Return the peak memory of this process in bytes. Unlike `getrusage`, it excludes the memory of the parent."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
 

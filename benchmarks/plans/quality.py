@@ -1,4 +1,4 @@
-"""Plans of Rackspan and proposals of Kafka's tool for the same clusters, judged by the same judge."""
+"""Plans of Rackspan and proposals of Kafka's tool for the same clusters, judged by the same rules."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,16 +29,16 @@ HEADER = (
 
 
 class BrokenPromiseError(AssertionError):
-    """A plan whose certificate does not hold: a result to be published, and a bug."""
+    """The certificate of a plan is wrong. This is a bug."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
     """
-    One cluster and what is to be done.
+    A cluster and the requested change.
 
-    Topics lie on `brokers` brokers, of which those in `drained` have to be emptied; `added` more are empty. `size` is
-    the replication factor now, `wanted` the one to reach.
+    The topics are on `brokers` brokers. The brokers in `drained` are to be drained. `added` more brokers are empty.
+    `size` is the current replication factor, and `wanted` is the desired one.
     """
 
     name: str
@@ -64,7 +64,10 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A result in figures, or why there is none. `unfair` counts partitions per level; spreads are most minus least."""
+    """The figures of a result, or the reason why there are none.
+
+    `unfair` has the number of unfair partitions per level. `replicas` and `leaders` are (minimum, maximum) per broker.
+    """
 
     case: Case
     by: str
@@ -90,7 +93,7 @@ class Result:
 
 
 def cases(site: Site) -> Iterator[Case]:
-    """What is asked of a site of a hundred brokers."""
+    """Yield the cases for a site of a hundred brokers."""
     yield Case("drain 1 of 100 brokers", site, 100, frozenset({7}))
     if site is FLAT:
         yield Case("drain 1 of 99, 3 equal racks", site, 99, frozenset({7}))
@@ -114,7 +117,7 @@ Start = Callable[[Case], Partitions]
 
 
 def starts(tool: KafkaTool, count: int) -> dict[str, Start]:
-    """Who created the topics that lie there."""
+    """Return the functions that create the topics of a case, by the name of the placer."""
 
     def by_kafka(case: Case) -> Partitions:
         anyhow = of(np.tile(np.arange(case.size), (count, 1)))
@@ -127,7 +130,7 @@ def starts(tool: KafkaTool, count: int) -> dict[str, Start]:
 
 
 def results(tool: KafkaTool, case: Case, start: Partitions, repeat: int) -> list[Result]:
-    """What Kafka's tool, the plan and the rebalancing plan make of a case."""
+    """Return the results of Kafka's tool, of the plan, and of the plan with --rebalance for a case."""
     before, tree = start.replicas, case.tree
     bound = least_moves(tree, before, case.wanted)
     wishes = {} if case.size == case.wanted else {name: TopicRequirements(case.wanted) for name in start.names}
@@ -140,18 +143,18 @@ def results(tool: KafkaTool, case: Case, start: Partitions, repeat: int) -> list
         result = measured(case, name, due, before, after)
         certify(made, result)
         if due < max(bound, moves_to_balance(_held(tree, before), _held(tree, after), tree.eligible)):
-            raise BrokenPromiseError(f"{case.name}: its bound of {due:,} is below that of its loads")
+            raise BrokenPromiseError(f"{case.name}: its lower bound of {due:,} is below the bound of its loads")
         found.append(result)
     return found
 
 
 def by_kafka(tool: KafkaTool, case: Case, start: Partitions, bound: int, repeat: int) -> Result:
-    """The median proposal by moves: the tool draws at random."""
+    """Return the proposal with the median number of moves, because the proposals of the tool are random."""
     onto = {broker.id for broker in case.known} - case.drained
     try:
         proposed = [tool.generate(case.known, start, onto) for _ in range(repeat)]
     except ToolRefusedError as error:
-        return Result(case, KAFKA, bound, refusal=f"refuses: {error}")
+        return Result(case, KAFKA, bound, refusal=f"rejected: {error}")
     size = proposed[0].shape[1]
     if size != case.wanted:
         return Result(case, KAFKA, bound, refusal=f"cannot: it proposes {size} replicas again")
@@ -160,19 +163,19 @@ def by_kafka(tool: KafkaTool, case: Case, start: Partitions, bound: int, repeat:
 
 
 def least_moves(tree: RackTree, before: BrokerIds, wanted: int) -> int:
-    """The lower bound, from the replicas that lie there alone: no plan is looked at."""
+    """Return the lower bound of moves. It is computed from the current replicas only, without a plan."""
     if before.shape[1] == wanted:
         return judge(tree, before).moves
     return int(fewest_moves(tree, wanted, tree.positions(before), {}).sum())
 
 
 def moves_between(before: BrokerIds, after: BrokerIds) -> int:
-    """Replicas on brokers that did not hold the partition before."""
+    """Return the number of replicas on brokers that had no replica of the partition before."""
     return int(sum(np.count_nonzero((before != column[:, None]).all(axis=1)) for column in after.T))
 
 
 def applied(made: Plan, start: Partitions, wanted: int) -> BrokerIds:
-    """Replicas after a plan, shape (partitions, wanted)."""
+    """Return the replicas after a plan, shape (partitions, wanted)."""
     rows = {name: first for first, name in enumerate(start.names)}
     first = np.searchsorted(start.topic, np.arange(len(start.names)))
     after = np.full((len(start), wanted), -1, dtype=np.int32)
@@ -210,17 +213,20 @@ def _range(loads: IntArray) -> tuple[int, int]:
 
 
 def certify(made: Plan, result: Result) -> None:
-    """Raise where a plan says what is not so: its moves, its bound, its feasibility, the compliance it leaves."""
+    """Raise BrokenPromiseError if a claim of a plan is wrong: its moves, bound, feasibility or compliance."""
     wrong = [
         sentence
         for sentence, broken in (
-            (f"it says {made.moves:,} moves and makes {result.moves:,}", made.moves != result.moves),
-            (f"its bound is {made.lower_bound:,}, it ought to be {result.bound:,}", made.lower_bound != result.bound),
-            (f"it moves {result.moves:,} where {result.bound:,} do", result.by == PLAN and result.moves > result.bound),
-            (f"it moves {result.moves:,}, below its bound {result.bound:,}", result.moves < result.bound),
+            (f"it claims {made.moves:,} moves, but has {result.moves:,}", made.moves != result.moves),
+            (f"its bound is {made.lower_bound:,}, expected {result.bound:,}", made.lower_bound != result.bound),
+            (
+                f"it has {result.moves:,} moves, but {result.bound:,} are enough",
+                result.by == PLAN and result.moves > result.bound,
+            ),
+            (f"it has {result.moves:,} moves, below its bound {result.bound:,}", result.moves < result.bound),
             ("it is not feasible", not made.feasible),
             (f"it leaves {result.unfair} unfair", any(count for _, count in result.unfair)),
-            (f"{result.left_behind} partitions lie on drained brokers", result.left_behind > 0),
+            (f"{result.left_behind} partitions are on drained brokers", result.left_behind > 0),
         )
         if broken
     ]
@@ -229,7 +235,7 @@ def certify(made: Plan, result: Result) -> None:
 
 
 def worse(results: Sequence[Result]) -> Iterator[str]:
-    """Where Kafka's proposal is better than a plan of ours, column by column."""
+    """Yield the columns in which the proposal of Kafka's tool is better than a plan of Rackspan."""
     kafka, *ours = results
     if kafka.refusal:
         return
@@ -245,13 +251,13 @@ def worse(results: Sequence[Result]) -> Iterator[str]:
 
 
 def shortened(results: Sequence[Result]) -> list[Result]:
-    """One row for both plans where their figures are the same."""
+    """Return the results with one row for both plans if their figures are the same."""
     kafka, kept, evened = results
     return [kafka, replace(kept, by=BOTH)] if replace(evened, by=PLAN) == kept else [kafka, kept, evened]
 
 
 def run(tool: KafkaTool, count: int, repeat: int, sites: Sequence[Site] = (FLAT, DEEP, UNEVEN)) -> None:
-    """Print a table for each site and start."""
+    """Print a table for each site and each placer of the topics."""
     for site in sites:
         for by, start in starts(tool, count).items():
             print(f"### {site.name}, topics created by {by}\n\n{HEADER}", flush=True)
@@ -260,4 +266,4 @@ def run(tool: KafkaTool, count: int, repeat: int, sites: Sequence[Site] = (FLAT,
                 rows = results(tool, case, start(case), repeat)
                 better += worse(rows)
                 print(*shortened(rows), sep="\n", flush=True)
-            print(f"\nKafka's tool is better here: {'; '.join(better) or 'nowhere'}.\n", flush=True)
+            print(f"\nKafka's tool is better in: {'; '.join(better) or 'no column'}.\n", flush=True)

@@ -1,6 +1,6 @@
-"""What plans are asked for on shapes that ask for much: requests by the number of partitions.
+"""Plan requests that need many moves or much time, by the number of partitions.
 
-Brokers are 1,000 in 3 x 4 x 5 racks and topics have RF 3 unless told otherwise.
+By default there are 1,000 brokers in 3 x 4 x 5 racks, and topics have RF 3.
 """
 
 import random
@@ -18,7 +18,7 @@ from rackspan.core.snapshot import tree_of
 from rackspan.core.topology import BrokerLocation, IntArray
 
 WIDTHS = (3, 4, 5)
-"""Domains per level of the trees, unless they say otherwise."""
+"""The default number of domains per level."""
 
 
 def brokers(count: int, *widths: int) -> tuple[BrokerLocation, ...]:
@@ -30,7 +30,7 @@ def placed(known: tuple[BrokerLocation, ...], count: int, size: int = 3) -> IntA
 
 
 def at_random(known: int, count: int, size: int = 3, power: int = 1) -> IntArray:
-    """Rows of brokers that differ, in any racks; the higher the power, the more lies on few of them."""
+    """Return random replica lists of different brokers. A higher `power` puts more replicas on fewer brokers."""
     draw = np.random.default_rng(1)
     rows = (draw.random((count, size)) ** power * known).astype(np.int64)
     while True:
@@ -51,7 +51,7 @@ def some_drained(count: int) -> PlanRequest:
 
 
 def domains_drained(count: int) -> PlanRequest:
-    """One domain of each level, none inside another."""
+    """One domain of each level is drained. None of them contains another one."""
     known = brokers(1000, *WIDTHS)
     gone = ("/d0/", "/d1/z1/", "/d2/z2/r2/")
     drained = frozenset(broker.id for broker in known if f"{broker.reported_rack}/".startswith(gone))
@@ -74,7 +74,7 @@ def scattered_with_sizes(count: int) -> PlanRequest:
 
 
 def crowded(count: int) -> PlanRequest:
-    """Half of the replicas lie on an eighth of the brokers."""
+    """An eighth of the brokers has half of the replicas."""
     return PlanRequest(tree_of(brokers(1000, *WIDTHS)), of(at_random(1000, count, power=3)))
 
 
@@ -83,7 +83,7 @@ def scattered_widely(count: int) -> PlanRequest:
 
 
 def relabelled(count: int) -> PlanRequest:
-    """All brokers are in other racks than when the partitions were placed."""
+    """All brokers have changed their racks since the partitions were placed."""
     known = brokers(1000, *WIDTHS)
     racks = [broker.reported_rack for broker in known]
     random.Random(1).shuffle(racks)
@@ -175,7 +175,7 @@ def deep_scattered(count: int) -> PlanRequest:
 
 
 def uneven_drained(count: int) -> PlanRequest:
-    """Racks of unequal depth, 300 brokers drained at random."""
+    """The racks have unequal depths, and 300 random brokers are drained."""
     known = tuple(BrokerLocation(number, rack) for number, rack in enumerate(uneven(1000)))
     return PlanRequest(tree_of(known, drained=some_of(1000, 300)), of(placed(known, count)))
 
@@ -191,14 +191,14 @@ def uneven_added(count: int) -> PlanRequest:
 
 
 def loosened(count: int) -> PlanRequest:
-    """Topics that allow two more replicas in one zone than in another, 300 brokers drained."""
+    """The topics have `maxSkew` 2 for zones, and 300 brokers are drained."""
     request = some_drained(count)
     spread = (Spread("level-2", max_skew=2),)
     return replace(request, requirements=dict.fromkeys(request.partitions.names, TopicRequirements(spread=spread)))
 
 
 def own_brokers(count: int) -> PlanRequest:
-    """Topics of 100 kinds, each kind with two racks that it must not use; 300 brokers drained."""
+    """There are 100 kinds of topics, each with two excluded racks, and 300 brokers are drained."""
     request = some_drained(count)
     kinds = [
         TopicRequirements(
@@ -211,7 +211,7 @@ def own_brokers(count: int) -> PlanRequest:
 
 
 def own_lists(count: int) -> PlanRequest:
-    """Topics of ten partitions, each with a list of 20 brokers that no other topic has; 300 brokers drained."""
+    """The topics have ten partitions each and different lists of 20 brokers, and 300 brokers are drained."""
     known, draw = tree_of(brokers(1000, *WIDTHS)), random.Random(3)
     lists = [tuple(map(str, draw.sample(range(1000), 20))) for _ in range(count // 10)]
     rows = [MultiLevel().place(PlacementSpec(10, 3, include=own), ClusterView(known)).matrix for own in lists]

@@ -1,8 +1,8 @@
-"""Plans: against what Kafka's own `kafka-reassign-partitions --generate` proposes, and how fast they are made.
+"""Compare plans with the proposals of Kafka's `kafka-reassign-partitions --generate`, and measure the time of plans.
 
-Kafka's tool runs in one warm process; its Admin answers from a snapshot file, and what is read is what --generate
-prints. It draws at random, so the median of its proposals by moves counts. Speed is measured in a process of its own
-each time, which reads the snapshot file first.
+Kafka's tool runs in one warm process. Its Admin client reads a snapshot file, and the benchmark parses the output of
+--generate. The proposals are random, so the one with the median number of moves is used. Each measurement of the time
+runs in a separate process, which reads the snapshot file first.
 """
 
 import argparse
@@ -16,11 +16,11 @@ from benchmarks.plans.kafka_tool import kafka_tool
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks plans", description=__doc__)
     parser.add_argument(
-        "part", nargs="?", choices=("quality", "speed", "shapes"), help="only this part (default the first two)"
+        "part", nargs="?", choices=("quality", "speed", "shapes"), help="only this part (default: the first two)"
     )
-    parser.add_argument("--repeat", type=int, default=3, help="runs, of which the median counts (default 3)")
-    parser.add_argument("--partitions", type=int, default=10_000, help="of the clusters compared (default 10000)")
-    parser.add_argument("--quick", action="store_true", help="one run, 2,000 partitions, no speed above 200,000")
+    parser.add_argument("--repeat", type=int, default=3, help="number of runs; the result is the median (default: 3)")
+    parser.add_argument("--partitions", type=int, default=10_000, help="partitions of the comparison (default: 10000)")
+    parser.add_argument("--quick", action="store_true", help="one run, 2,000 partitions, times up to 200,000")
     options = parser.parse_args(arguments)
     repeat, partitions = (1, 2000) if options.quick else (options.repeat, options.partitions)
     if options.part == "shapes":

@@ -1,4 +1,4 @@
-"""How long loading, judging and planning take, and how much memory, from 20,000 to 2,000,000 partitions."""
+"""Time and memory of loading, judging and planning, from 20,000 to 2,000,000 partitions."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ BROKERS = 1000
 LEVELS = ("dc", "zone", "rack")
 DRAINED = 7
 SHARE = 0.01
-"""Of the partitions, placed at random."""
+"""The share of partitions that are placed at random."""
 HEADER = (
     "| partitions | file MB | load s (CPU) | MB/s | peak MiB loaded | judge s (CPU) | plan s (CPU) "
     "| plan µs per partition | load and plan s | peak MiB planned | moves | lower bound |\n"
@@ -26,7 +26,7 @@ HEADER = (
 
 
 class Took(NamedTuple):
-    """Seconds on the clock, and of CPU: they differ where others are busy on the same cores."""
+    """Seconds on the clock and CPU seconds. They differ if other processes use the same cores."""
 
     clock: float
     cpu: float
@@ -37,7 +37,11 @@ class Took(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """One process, or medians of several; bytes of the file, most bytes of memory after loading and after planning."""
+    """The figures of one process, or the medians of several.
+
+    `file` is the size of the file. `loaded` and `planned` are the peak memory after loading and after planning. All
+    three are in bytes.
+    """
 
     partitions: int
     file: int
@@ -70,7 +74,7 @@ class Measured(NamedTuple):
 
 
 def medians(runs: Sequence[Measured]) -> Measured:
-    """Runs over the same file as one."""
+    """Return the medians of runs over the same file."""
 
     def middle(took: Callable[[Measured], Took]) -> Took:
         return Took(median(took(run).clock for run in runs), median(took(run).cpu for run in runs))
@@ -87,8 +91,8 @@ def medians(runs: Sequence[Measured]) -> Measured:
 
 def run(repeat: int, counts: Sequence[int] = COUNTS) -> None:
     print(
-        f"{BROKERS:,} brokers in 2 x 5 x 3 racks, RF 3, {SHARE:.0%} of the partitions out of compliance, broker "
-        f"{DRAINED} drained in the plan; medians of {repeat}, each in a process of its own\n\n{HEADER}",
+        f"{BROKERS:,} brokers in 2 x 5 x 3 racks, RF 3, {SHARE:.0%} of the partitions non-compliant, broker "
+        f"{DRAINED} drained in the plan; medians of {repeat} runs, each in a separate process\n\n{HEADER}",
         flush=True,
     )
     found = {}
@@ -97,7 +101,7 @@ def run(repeat: int, counts: Sequence[int] = COUNTS) -> None:
         print(found[count], flush=True)
     print()
     for aim, figure, most in aims(found):
-        print(f"- {aim}: {figure:.2f}, the aim is {most:g} at most: {'met' if figure <= most else '**missed**'}")
+        print(f"- {aim}: {figure:.2f}, the target is at most {most:g}: {'met' if figure <= most else '**missed**'}")
 
 
 def measure(count: int, repeat: int) -> list[Measured]:
@@ -111,14 +115,14 @@ def measure(count: int, repeat: int) -> list[Measured]:
 
 
 def read(printed: bytes) -> Measured:
-    """What a process has printed."""
+    """Parse the output of a process."""
     fields: dict[str, Any] = json.loads(printed)
     fields.update({name: Took(*value) for name, value in fields.items() if isinstance(value, list)})
     return Measured(**fields)
 
 
 def aims(found: Mapping[int, Measured]) -> list[tuple[str, float, float]]:
-    """What was aimed at, the figure, and the most it should be."""
+    """Return the targets: name, measured figure, and maximum."""
     listed = []
     small, middle, large = (found.get(count) for count in COUNTS)
     if middle:
@@ -128,7 +132,7 @@ def aims(found: Mapping[int, Measured]) -> list[tuple[str, float, float]]:
         ]
     for fewer, more in ((small, middle), (middle, large)):
         if fewer and more:
-            words = f"plan of {more.partitions:,} partitions, CPU against that of {fewer.partitions:,}"
+            words = f"plan of {more.partitions:,} partitions, CPU time divided by that of {fewer.partitions:,}"
             listed.append((words, more.planning.cpu / fewer.planning.cpu, more.partitions / fewer.partitions))
     if large:
         listed.append(("judging 2,000,000 partitions, seconds", large.judging.clock, 2))

@@ -1,9 +1,9 @@
 """
-`rackspan` with a clock: `python -m benchmarks.scans.clocked FILE STARTED ARGUMENTS...`.
+Run `rackspan` and measure its steps: `python -m benchmarks.scans.clocked FILE STARTED ARGUMENTS...`.
 
-The scan document has the seconds of its steps, but not of what is before it and after it: the start of Python and of
-Spark, the commit, tidying, the page. FILE gets the seconds of all of it by name; STARTED is `time.monotonic()` of
-whoever starts this.
+The scan document has the seconds of its own steps, but not those of the steps before and after it: the starts of Python
+and Spark, the commit, the maintenance of the history, and the page. FILE receives the seconds of all steps by name, as
+JSON. STARTED is the value of `time.monotonic()` when the caller started this process.
 """
 
 import json
@@ -32,7 +32,7 @@ START, SPARK, TREND, COMMIT, TIDY, PAGE = (
 
 
 class Clock:
-    """Seconds by name. What is measured within a step is taken off that step."""
+    """Measures seconds by step. The seconds of an inner step are subtracted from the outer step."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)
@@ -79,7 +79,7 @@ def main(file: str, started: str, *arguments: str) -> int:
 
 
 def _with_steps(clock: Clock, work: Callable[..., Any]) -> Callable[..., Any]:
-    """Take the seconds of steps from the document."""
+    """Return a function that also records the seconds of the steps in the scan document."""
 
     def timed(*arguments: Any) -> Any:
         document = work(*arguments)

@@ -1,4 +1,4 @@
-"""A year of scans, every half an hour: its size, what it answers how fast, and a scan on top of it."""
+"""The history of a year with a scan every half hour: its size, the time of queries, and the next scan."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ from rackspan.snapshots import snapshot_lines
 DAYS, QUICK_DAYS = 365, 14
 AIM_SECONDS = 20
 EVERYTHING = ("flaps, of all", "view open_findings")
-"""What no scan asks: for people who read the tables."""
+"""Queries that scans do not use. They are for users who read the tables."""
 
 
 def benchmark(repeat: int, *, quick: bool) -> None:
@@ -31,9 +31,9 @@ def benchmark(repeat: int, *, quick: bool) -> None:
             if number % 50 == 0 or number == days:
                 note(f"{day}: {number} of {days} days written, {perf_counter() - started:.0f} s")
         print(
-            f"{days} days of {year.SCANS_A_DAY} scans of {year.PARTITIONS:,} partitions in {year.TOPICS:,} topics on "
-            f"{year.BROKERS} brokers; the last day is not compacted yet. Medians of {repeat}, each in a process of its "
-            "own.\n"
+            f"{days} days with {year.SCANS_A_DAY} scans of {year.PARTITIONS:,} partitions in {year.TOPICS:,} topics on "
+            f"{year.BROKERS} brokers. The last day is not compacted yet. Medians of {repeat} runs, each in a separate "
+            "process.\n"
         )
         _sizes(location, days)
         _queries(location, repeat)
@@ -41,7 +41,7 @@ def benchmark(repeat: int, *, quick: bool) -> None:
 
 
 def _sizes(location: Path, days: int) -> None:
-    print("| table | files | MB | rows | bytes a row |\n| --- | ---: | ---: | ---: | ---: |")
+    print("| table | files | MB | rows | bytes per row |\n| --- | ---: | ---: | ---: | ---: |")
     history = History(str(location))
     every = history.scans(year.CLUSTER)
     for table in TABLES:
@@ -71,26 +71,28 @@ def _queries(location: Path, repeat: int) -> None:
 
 
 def told(seconds: Mapping[str, float]) -> str:
-    """What was aimed at, for all that a scan asks and for everything."""
+    """Return the total times of all queries and of the queries of a scan, with the target."""
     every = sum(seconds.values())
     scan = sum(spent for name, spent in seconds.items() if name not in EVERYTHING)
     result = "met" if every <= AIM_SECONDS else "**missed**"
-    return f"- all of these: {every:.1f} s, those of a scan {scan:.1f} s; the aim is {AIM_SECONDS} s at most: {result}"
+    return (
+        f"- all queries: {every:.1f} s, those of a scan: {scan:.1f} s; the target is at most {AIM_SECONDS} s: {result}"
+    )
 
 
 def _scan(folder: Path, location: Path) -> None:
-    """A scan on top, the first one of its day: it compacts the day before."""
+    """Run the next scan. It is the first one of its day, so it compacts the previous day."""
     file = folder / f"{year.CLUSTER}.json"
     with file.open("w") as lines:
         lines.writelines(snapshot_lines(year.cluster()))
     ran, steps = whole.scanned(folder, "--snapshot", str(file), "--levels", "dc,zone,rack", "--history", str(location))
     document = json.loads((folder / "report.json").read_text())
     if len(document["trend"]) < 2 or not document["changes"]["cleared"]:
-        raise AssertionError("the scan did not see the history")
+        raise AssertionError("the scan did not read the history")
     told = ", ".join(f"{name} {steps[step]:.1f}" for step, name in whole.STEPS.items() if step in steps)
     print(
-        f"- a scan on top of it, the first of its day: {ran.seconds:.1f} s, {ran.cpu:.1f} s of CPU, "
+        f"- the next scan, the first one of its day: {ran.seconds:.1f} s, {ran.cpu:.1f} s of CPU, "
         f"{ran.peak / 2**30:.2f} GiB ({told})"
     )
     largest = len(gzip.compress((folder / "report.json").read_bytes()))
-    print(f"- a scan document takes {largest / 1e3:.0f} kB, as many again for each scan that is kept", flush=True)
+    print(f"- the scan document of each kept scan takes {largest / 1e3:.0f} kB", flush=True)

@@ -1,4 +1,4 @@
-"""What a scan asks its history, each once, in this process: `python -m benchmarks.scans.history_once LOCATION`."""
+"""`python -m benchmarks.scans.history_once LOCATION`: run each history query of a scan once, in this process."""
 
 import json
 import sys
@@ -52,7 +52,7 @@ def main(location: str) -> None:
 
 
 def _compared(found: pa.Table, history: History) -> list[object]:
-    """As a scan does: findings that are new, and the worst of those that are gone."""
+    """Compare two scans as a scan does. Return the new findings and the worst cleared findings."""
     compared = Comparison(PreviousScan(history, CLUSTER), datetime.now(UTC))
     seen = compared.findings(found.drop_columns("first_seen"))
     return [*seen.filter(seen["new"]).to_pylist(), *compared.worst_cleared().to_pylist()]

@@ -1,4 +1,4 @@
-"""Reading a real cluster: `rackspan scan` and `rackspan check` against Kafka's own `kafka-topics --describe`."""
+"""Compare `rackspan scan` and `rackspan check` with Kafka's `kafka-topics --describe` on a real cluster."""
 
 import json
 import sys
@@ -32,7 +32,7 @@ HEADER = "| what | seconds | CPU s | peak MiB (PSS) |\n| --- | ---: | ---: | ---
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """Medians of several runs of one command."""
+    """The medians of several runs of one command. `peak` is in bytes."""
 
     what: str
     seconds: float
@@ -47,7 +47,7 @@ def benchmark(repeat: int, *, quick: bool) -> None:
     topics = QUICK_TOPICS if quick else TOPICS
     print(
         f"{topics * PER_TOPIC:,} partitions: {topics} topics of {PER_TOPIC}, RF 3, on {len(RACKS)} brokers of this "
-        f"machine, data in memory; medians of {repeat}, each in a process of its own.\n",
+        f"machine, data in memory; medians of {repeat} runs, each in a separate process.\n",
         flush=True,
     )
     with cluster("384m" if quick else "1g") as kafka:
@@ -71,7 +71,7 @@ def cluster(heap: str) -> Iterator[KafkaCluster]:
 
 
 def create(kafka: KafkaCluster, topics: int) -> None:
-    """Make topics, a replica in each zone, and wait until every broker has all of them and is through."""
+    """Create topics with a replica in each zone. Wait until all replicas are in sync according to every broker."""
     admin = kafka.admin()
     for first in range(0, topics, _AT_ONCE):
         wanted = [_topic(number) for number in range(first, min(first + _AT_ONCE, topics))]
@@ -84,13 +84,13 @@ def create(kafka: KafkaCluster, topics: int) -> None:
 
 
 def _topic(number: int) -> NewTopic:
-    """Brokers n and n + 3 stand in one zone."""
+    """Return a topic with a replica in each zone. Brokers n and n + 3 are in the same zone."""
     rows = [[(number + at + shift) % len(RACKS) for shift in range(3)] for at in range(PER_TOPIC)]
     return NewTopic(f"topic-{number:04d}", PER_TOPIC, replica_assignment=rows)
 
 
 def _in_sync(server: str, topics: int) -> bool:
-    """Whether this broker shows all of it, as another may be behind: only a new client asks no other one."""
+    """Return whether all replicas are in sync according to this broker. Only a new client queries a single broker."""
     seen = AdminClient({"bootstrap.servers": server}).list_topics(timeout=60)
     found = [one for name, one in seen.topics.items() if name.startswith("topic-")]
     whole_topics = (len(one.partitions) == PER_TOPIC and _all_in_sync(one.partitions.values()) for one in found)
@@ -144,18 +144,18 @@ def _commands(kafka: KafkaCluster, partitions: int, repeat: int) -> None:
         runs = [command() for _ in range(repeat)]
         seconds, cpu, peak = (median(getattr(one, name) for one in runs) for name in ("seconds", "cpu", "peak"))
         print(Row(what, seconds, cpu, peak), flush=True)
-    print(f"\n- of the scan, reading and judging: {median(steps):.1f} s")
+    print(f"\n- reading and judging in the scan: {median(steps):.1f} s")
 
 
 def _calls(kafka: KafkaCluster, partitions: int, repeat: int) -> None:
-    """The reader alone."""
+    """Measure only the reader."""
     runs = [json.loads(run(module("live_once", kafka.bootstrap(), SLICES)).printed) for _ in range(repeat)]
     _same("the reader", runs[0]["partitions"], partitions)
     planning = median(one["planning"] for one in runs)
     tasks = median(max(one["tasks"]) for one in runs)
     print(
-        f"- the reader without Spark: the driver's part {planning:.2f} s, the longest of {SLICES} tasks {tasks:.2f} s\n"
-        f"- calls of Kafka's Admin API: driver {_named(runs[0]['driver_calls'])}; "
+        f"- the reader without Spark: driver {planning:.2f} s, the longest of {SLICES} tasks {tasks:.2f} s\n"
+        f"- calls to Kafka's Admin API: driver {_named(runs[0]['driver_calls'])}; "
         f"all tasks {_named(runs[0]['task_calls'])}",
         flush=True,
     )
@@ -167,4 +167,4 @@ def _named(calls: dict[str, int]) -> str:
 
 def _same(what: str, found: int, wanted: int) -> None:
     if found != wanted:
-        raise AssertionError(f"{what} saw {found} partitions of {wanted}")
+        raise AssertionError(f"{what} returned {found} partitions of {wanted}")

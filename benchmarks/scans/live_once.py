@@ -1,7 +1,7 @@
 """
-What reading a live cluster takes, in this process: `python -m benchmarks.scans.live_once SERVERS SLICES`.
+Read a live cluster in this process: `python -m benchmarks.scans.live_once SERVERS SLICES`.
 
-The same reader as in a scan, one slice after the other, so that its calls can be counted.
+It uses the reader of scans. It reads the slices one by one, so that the calls can be counted.
 """
 
 import json
@@ -40,7 +40,7 @@ _COUNTED: Counter[str] = Counter()
 
 
 def _calls() -> Counter[str]:
-    """Calls of the Admin API so far, by the method that makes them."""
+    """Return the number of Admin API calls so far, by method."""
     return Counter(_COUNTED)
 
 
@@ -48,7 +48,7 @@ def _count_calls() -> None:
     run = ConfluentAdmin._run  # noqa: SLF001
 
     async def counted(self, call):
-        method = getattr(call, "func", call)  # a partial has no name of its own
+        method = getattr(call, "func", call)  # a partial has no name
         _COUNTED[method.__qualname__.split(".")[1]] += 1
         return await run(self, call)
 

@@ -1,10 +1,11 @@
 """
-Some of the rules in Spark SQL, in two ways, for contrast.
+Some of the rules in Spark SQL, in two variants, for comparison.
 
-Both count what the rules say of a table of PARTITIONS: how many are out of compliance, under-replicated, and led by
-another than their first replica. The windows of the fair split come from the core, for one replication factor: SQL only
-compares. It says neither which domain is wrong nor by how much, knows no moves, ids, leaders of domains or what-if, and
-each expectation (another replication factor, brokers that are drained or left out) would take a query of its own.
+Both variants count the partitions in a table of PARTITIONS that are non-compliant, that are under-replicated, and whose
+leader is not the preferred leader. The core computes the windows of the fair split, for one replication factor. SQL
+only compares counts with the windows. The result does not include the violated domains, the excess, moves, finding ids,
+leaders per domain, or what-if results. Each other requirement (another replication factor, drained or excluded brokers)
+needs another query.
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from rackspan.core.topology import RackTree
 
 
 class LevelWindows(NamedTuple):
-    """A level below the root: each broker's domain by broker id, and the least and the most that a domain may hold."""
+    """A level below the root: the domain of each broker by id, and the minimum and maximum of replicas per domain."""
 
     name: str
     domain_of: list[int]
@@ -28,7 +29,7 @@ class LevelWindows(NamedTuple):
 
 
 def windows(tree: RackTree, size: int) -> list[LevelWindows]:
-    """The fair windows of `size` replicas. Broker ids are 0, 1, 2, ..."""
+    """Return the fair windows of `size` replicas. The broker ids are 0, 1, 2, ..."""
     fair = fair_windows(tree, size)
     positions = tree.positions(range(len(tree.brokers)))
     return [
@@ -38,7 +39,7 @@ def windows(tree: RackTree, size: int) -> list[LevelWindows]:
 
 
 def by_arrays(partitions: DataFrame, levels: list[LevelWindows]) -> DataFrame:
-    """Arrays of literals, looked up in higher-order functions: no shuffle but that of the counts."""
+    """Count with higher-order functions on arrays of literals. Only the counts are shuffled."""
     broken = F.lit(False)  # noqa: FBT003 - a literal
     for level in levels:
         broken = broken | _unfair(level)
@@ -60,7 +61,7 @@ def _unfair(level: LevelWindows) -> Column:
 
 
 def by_rows(spark: SparkSession, partitions: DataFrame, levels: list[LevelWindows]) -> DataFrame:
-    """A row for each replica and level, joined with its domain, and grouped."""
+    """Count with a row per replica and level, which is joined with its domain and grouped."""
     rows = [
         (broker, number, domain, level.low[domain], level.high[domain])
         for number, level in enumerate(levels)
@@ -97,6 +98,6 @@ def _health() -> tuple[Column, Column]:
 
 
 def counts(frame: DataFrame) -> Mapping[str, int]:
-    """The one row of counts."""
+    """Return the counts from the only row."""
     row: Mapping[str, int] = frame.first().asDict()
     return row

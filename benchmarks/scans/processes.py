@@ -1,4 +1,4 @@
-"""A command as a process: seconds, CPU and memory of it and of all that it starts."""
+"""Runs a command as a process. Measures the time, CPU and memory of the process and of all its descendants."""
 
 import contextlib
 import os
@@ -19,19 +19,19 @@ _END_SECONDS = 5
 
 
 class CutOffError(RuntimeError):
-    """A process took longer than it was given, and was ended."""
+    """A process exceeded its time limit and was killed."""
 
 
 class CommandFailedError(RuntimeError):
-    """A process ended with an exit code that was not expected; the message has the end of what it said."""
+    """A process ended with an unexpected exit code. The message has the end of its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
     """
-    What a process took: seconds on the clock, and of CPU with all below it.
+    The cost of a process and its descendants: seconds on the clock, CPU seconds, and peak memory.
 
-    `peak` is the largest sum of PSS at one time, in bytes: pages that several processes share are counted once.
+    `peak` is the maximum of the sum of PSS, in bytes. PSS counts pages that several processes share only once.
     """
 
     seconds: float
@@ -48,9 +48,9 @@ def run(
     environment: Mapping[str, str] | None = None,
 ) -> Ran:
     """
-    Run a command in a process group of its own, and nothing of it is left afterwards.
+    Run a command in a new process group. Kill all its remaining processes at the end.
 
-    Raises CutOffError after `most` seconds, CommandFailedError for an exit code that is none of `codes`.
+    Raises CutOffError after `most` seconds, and CommandFailedError if the exit code is not in `codes`.
     """
     with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as said:
         started = time.perf_counter()
@@ -81,7 +81,7 @@ def run(
 
 
 class _Tree:
-    """A process and its descendants, and the most that was seen of them."""
+    """A process and its descendants, with their CPU time and peak memory."""
 
     def __init__(self, pid: int) -> None:
         self._top = psutil.Process(pid)
@@ -102,11 +102,11 @@ class _Tree:
         self.peak = max(self.peak, held)
 
     def end(self) -> None:
-        """Kill what is left, by process, as each was seen, and wait until it is gone."""
+        """Kill each remaining process and wait until it has ended."""
         left = {*self._processes(), *self._seen}
         for process in left:
             with contextlib.suppress(psutil.Error):
-                process.send_signal(signal.SIGKILL)  # psutil makes sure that the id is still that process's
+                process.send_signal(signal.SIGKILL)  # psutil checks that the id is not reused by another process
         psutil.wait_procs(left, timeout=_END_SECONDS)
 
     def _processes(self) -> list[psutil.Process]:
@@ -123,10 +123,10 @@ def _pss(pid: int) -> int:
 
 
 def note(text: str) -> None:
-    """Say how far it is, on standard error."""
+    """Print the progress on standard error."""
     print(f"  {text}", file=sys.stderr, flush=True)
 
 
 def module(name: str, *arguments: Any) -> list[str]:
-    """The command line of one of these modules."""
+    """Return the command line of a module of this package."""
     return [sys.executable, "-m", f"benchmarks.scans.{name}", *map(str, arguments)]

@@ -1,4 +1,4 @@
-"""The rules, which are the pure core over Arrow batches, against some of them written in plain Spark SQL."""
+"""Compare the rules of the core, applied to Arrow batches, with some of the rules in Spark SQL."""
 
 import json
 import tempfile
@@ -14,7 +14,7 @@ PARTITIONS, QUICK_PARTITIONS = 2_000_000, 100_000
 CUT_OFF = 300
 WAYS = {
     rules_once.READ: "reading the table, for comparison",
-    rules_once.CORE: "the core in mapInArrow: every rule, moves, ids, what lies where, what-if",
+    rules_once.CORE: "the core in mapInArrow: all rules, moves, ids, counts per broker and domain, what-if",
     rules_once.ARRAYS: "SQL: literals looked up in higher-order functions; three counts",
     rules_once.ROWS: "SQL: explode, broadcast join, group by; three counts",
 }
@@ -23,12 +23,12 @@ HEADER = f"| what | seconds | CPU s of the process | peak GiB (PSS) | {' | '.joi
 
 
 class DisagreeError(RuntimeError):
-    """Two ways counted differently."""
+    """Two methods returned different counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One way, or medians of several runs."""
+    """The figures of one run, or the medians of several."""
 
     seconds: float
     cpu: float
@@ -43,9 +43,9 @@ class Measured:
 def benchmark(repeat: int, *, quick: bool) -> None:
     partitions = QUICK_PARTITIONS if quick else PARTITIONS
     print(
-        f"{partitions:,} partitions in Parquet, `local[2]`; medians of {repeat}, each in a process of its own, warmed "
-        "with 1,000 partitions first. SQL knows one replication factor and which windows the core computed for it; it "
-        "says not where a partition is wrong, nor what would fix it.\n\n"
+        f"{partitions:,} partitions in Parquet, `local[2]`; medians of {repeat} runs, each in a separate process with "
+        "a warm-up of 1,000 partitions. SQL supports one replication factor, with windows that the core has computed. "
+        "It does not return the violated domains or the required moves.\n\n"
         f"{HEADER}",
         flush=True,
     )
@@ -68,7 +68,7 @@ def benchmark(repeat: int, *, quick: bool) -> None:
     for way in (rules_once.ARRAYS, rules_once.ROWS):
         if way in found:
             times = max(found[way].seconds - base, 0.0) / core
-            print(f"- {WAYS[way].partition(';')[0]}: {times:.2f} times the seconds of the core, reading taken off both")
+            print(f"- {WAYS[way].partition(';')[0]}: {times:.2f} times the seconds of the core, both without reading")
 
 
 def once(way: str, table: Path, partitions: int) -> Measured:
@@ -84,7 +84,7 @@ def medians(runs: list[Measured]) -> Measured:
 
 
 def agreed(found: Mapping[str, Measured]) -> None:
-    """Raises DisagreeError where two ways counted differently."""
+    """Raise DisagreeError if two methods returned different counts."""
     counts = {way: dict(one.found) for way, one in found.items() if one.found}
     if any(one != counts[rules_once.CORE] for one in counts.values()):
-        raise DisagreeError(f"the ways do not agree: {counts}")
+        raise DisagreeError(f"the methods returned different counts: {counts}")

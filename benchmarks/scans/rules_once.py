@@ -1,4 +1,4 @@
-"""Rules over a table, once, in this process: `python -m benchmarks.scans.rules_once WAY TABLE PARTITIONS`."""
+"""`python -m benchmarks.scans.rules_once WAY TABLE PARTITIONS`: apply rules to a table once, in this process."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ WRITE, READ, CORE, ARRAYS, ROWS = "write", "read", "core", "arrays", "rows"
 _MEMORY = "3g"
 _SIZE = 3
 _LED_BY_ANOTHER = 200
-"""Of that many partitions one is led by its second replica."""
+"""One of this many partitions is led by its second replica."""
 
 
 def main(way: str, table: str, partitions: str) -> None:
@@ -36,7 +36,7 @@ def main(way: str, table: str, partitions: str) -> None:
         return
     spark = spark_session("local[2]", _MEMORY)
     every = spark.read.schema(from_arrow_schema(PARTITIONS)).parquet(table)
-    _counted(spark, way, every.limit(1_000), cluster)  # what is compiled and started once is no part of a rule's cost
+    _counted(spark, way, every.limit(1_000), cluster)  # warm-up: compilation does not count
     started = perf_counter()
     found = _counted(spark, way, every, cluster)
     print(json.dumps({"seconds": perf_counter() - started, "found": found}))

@@ -1,4 +1,4 @@
-"""Scans on Spark: whole ones, their rules against plain SQL, a live cluster's, and a year's history."""
+"""Benchmarks of scans: whole scans, the rules compared with plain SQL, a live cluster, and the history of a year."""
 
 import argparse
 import os
@@ -19,11 +19,11 @@ PARTS = {
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks scans", description=__doc__)
-    parser.add_argument("part", nargs="?", choices=PARTS, help="only this part (default all)")
-    parser.add_argument("--repeat", type=int, default=3, help="runs, of which the median counts (default 3)")
-    parser.add_argument("--quick", action="store_true", help="one run each, of a hundredth to a tenth of the size")
+    parser.add_argument("part", nargs="?", choices=PARTS, help="only this part (default: all)")
+    parser.add_argument("--repeat", type=int, default=3, help="number of runs; the result is the median (default: 3)")
+    parser.add_argument("--quick", action="store_true", help="one run each, with a hundredth to a tenth of the size")
     options = parser.parse_args(arguments)
-    # Ended from outside, it ends what it has started: `finally` is skipped by the signal's default.
+    # Ends the child processes after SIGTERM. The default action of the signal would skip `finally` blocks.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     packages = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pyarrow"))
     print(f"{describe()}, {packages}; load {os.getloadavg()[0]:.1f}\n", flush=True)

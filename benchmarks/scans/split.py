@@ -1,4 +1,4 @@
-"""Reading alone, then reading and judging, to nowhere: `python -m benchmarks.scans.split PARTITIONS MEMORY`."""
+"""`python -m benchmarks.scans.split PARTITIONS MEMORY`: read, then read and judge, without writing a result."""
 
 import json
 import sys

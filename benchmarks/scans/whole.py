@@ -1,4 +1,4 @@
-"""Whole scans of clusters that are made up, from 200,000 to 20,000,000 partitions: where the time goes, and memory."""
+"""Whole scans of synthetic clusters with 200,000 to 20,000,000 partitions: the time of each step, and the memory."""
 
 import json
 import tempfile
@@ -17,7 +17,7 @@ QUICK = (20_000, 200_000)
 COUNTS = (200_000, 2_000_000, 20_000_000)
 AIMED = 2_000_000
 _MEMORY = "2g"
-"""Of Spark's driver: what the command takes by itself."""
+"""The memory of Spark's driver: the default of the command."""
 _FOUND = (0, 1)
 STEPS = {
     clocked.START: "Python",
@@ -39,7 +39,7 @@ HEADER = (
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One scan, or medians of several. `rules` is the share of reading and judging that is not reading."""
+    """The figures of one scan, or the medians of several. `rules` is the share of judging in reading and judging."""
 
     partitions: int
     seconds: float
@@ -71,7 +71,7 @@ class Measured:
 
 
 def medians(runs: Sequence[Measured], rules: float = 0.0) -> Measured:
-    """Runs over the same cluster as one."""
+    """Return the medians of runs over the same cluster."""
     return Measured(
         runs[0].partitions,
         median(one.seconds for one in runs),
@@ -87,7 +87,7 @@ def medians(runs: Sequence[Measured], rules: float = 0.0) -> Measured:
 
 
 def scanned(folder: Path, *arguments: str) -> tuple[Ran, Mapping[str, float]]:
-    """`rackspan scan` with a report and a page in the folder, and its seconds by step."""
+    """Run `rackspan scan` with a report and a page in the folder. Return its cost and its seconds by step."""
     clock = folder / "clock.json"
     command = module(
         *("clocked", clock, time.monotonic(), "scan", *arguments),
@@ -107,7 +107,7 @@ def measured(partitions: int, engine: str) -> Measured:
         ran, steps = scanned(folder, *arguments, "--engine", engine)
         document = json.loads((folder / "report.json").read_text())
         if document["summary"]["partitions"] != partitions:
-            raise AssertionError(f"{document['summary']['partitions']} of {partitions} partitions were looked at")
+            raise AssertionError(f"{document['summary']['partitions']} of {partitions} partitions were scanned")
         kept = sum(file.stat().st_size for file in history.rglob("*") if file.is_file())
         page = (folder / "page.html").stat().st_size
         note(f"{partitions:,} partitions, {engine}: {ran.seconds:.1f} s, {ran.peak / 2**30:.2f} GiB")
@@ -116,7 +116,7 @@ def measured(partitions: int, engine: str) -> Measured:
 
 
 def share_of_rules(partitions: int) -> float:
-    """Of the seconds of reading and judging, those that judging adds to reading: both in one warm session."""
+    """Return the share of judging in the time of reading and judging. Both are measured in one warm session."""
     spent = json.loads(run(module("split", partitions, _MEMORY), most=3600).printed)
     note(f"{partitions:,} partitions: read in {spent['reading']:.1f} s, read and judged in {spent['both']:.1f} s")
     return max(0.0, 1 - spent["reading"] / spent["both"])
@@ -125,17 +125,17 @@ def share_of_rules(partitions: int) -> float:
 def benchmark(repeat: int, *, quick: bool) -> None:
     counts = QUICK if quick else COUNTS
     print(
-        "`rackspan scan --synthetic`, 1,000 brokers, three levels, RF 3, Spark with `local[2]`, to a new history, a "
-        f"report and a page; medians of {repeat}, each in a process of its own. Seconds by step; `rest` is the end of "
-        "Spark and of Python. Memory is the largest sum of PSS of Python, Spark's JVM and its Python workers, looked "
-        "at five times a second. `rules alone`: the share that judging adds to reading, each to nowhere, in one warm "
-        "session.\n\n"
+        "`rackspan scan --synthetic`, 1,000 brokers, three levels, RF 3, Spark with `local[2]`, with a new history, a "
+        f"report and a page; medians of {repeat} runs, each in a separate process. Seconds by step; `rest` is the end "
+        "of Spark and of Python. Memory is the largest sum of PSS of Python, Spark's JVM and its Python workers, "
+        "measured five times per second. `rules alone` is the share of judging in the time of reading and judging, "
+        "measured without output in one warm session.\n\n"
         f"{HEADER}",
         flush=True,
     )
     found = []
     for count in counts:
-        # The largest takes minutes, and does not vary by much.
+        # The largest one takes minutes and varies little.
         times = repeat if count <= AIMED else 1
         print(medians([measured(count, LOCAL) for _ in range(times)]), flush=True)
         found.append(medians([measured(count, SPARK) for _ in range(times)], share_of_rules(count)))
@@ -145,18 +145,18 @@ def benchmark(repeat: int, *, quick: bool) -> None:
 
 
 def told(found: Sequence[Measured]) -> list[str]:
-    """How it grows, and what was aimed at."""
+    """Return lines about growth and targets."""
     lines = []
     for fewer, more in pairwise(found):
         times = more.partitions / fewer.partitions
         result = "met" if more.seconds <= times * fewer.seconds else "**missed**"
         lines.append(
             f"- {times:g} times {fewer.partitions:,} partitions: {more.seconds / fewer.seconds:.1f} times the seconds, "
-            f"{more.peak / fewer.peak:.1f} times the memory; the aim is {times:g} times the seconds at most: {result}"
+            f"{more.peak / fewer.peak:.1f} times the memory; the target is at most {times:g} times the time: {result}"
         )
     for one in found:
         if one.partitions == AIMED:
             for what, figure, most in (("seconds", one.seconds, 90), ("GiB", one.peak / 2**30, 6)):
                 result = "met" if figure <= most else "**missed**"
-                lines.append(f"- {AIMED:,} partitions, {what}: {figure:.2f}, the aim is {most} at most: {result}")
+                lines.append(f"- {AIMED:,} partitions, {what}: {figure:.2f}, the target is at most {most}: {result}")
     return lines

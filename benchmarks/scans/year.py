@@ -1,4 +1,4 @@
-"""A year of scans whose findings come and go, written by the history itself."""
+"""A simulated year of scans with changing findings, written with the code of the history."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,9 +20,9 @@ SCANS_A_DAY: Final = 48
 MINUTES: Final = 24 * 60 / SCANS_A_DAY
 _GROUPS = 20
 _CANDIDATES = 2_000
-"""Things that can be wrong."""
+"""The number of possible findings."""
 _COMES, _GOES = 0.004, 0.05
-"""Chances from one scan to the next: 150 findings are there at a time, and a finding stays for ten hours."""
+"""The probabilities per scan that a finding appears and disappears. This gives about 150 findings of ten hours each."""
 _FLAPS = 0.002
 _KINDS = (
     ("NotCompliant", "high", "TooManyReplicas", 1),
@@ -32,13 +32,13 @@ _KINDS = (
 
 
 def cluster() -> Snapshot:
-    """The cluster itself, as a snapshot: what the scan on top of the year looks at."""
+    """Return the snapshot of the cluster for the scan after the year."""
     return worn(BROKERS, PARTITIONS, 0.01)
 
 
 @dataclass
 class Year:
-    """Where the simulation is: what is wrong, since when, and which brokers are there."""
+    """The state of the simulation: the current findings, since when they exist, and which brokers are online."""
 
     random: np.random.Generator = field(default_factory=lambda: np.random.default_rng(5))
     sequence: int = 0
@@ -54,7 +54,7 @@ class Year:
         self._zone = self.random.integers(0, 3, _CANDIDATES)
 
     def scan(self, scan_id: str, when: datetime) -> tuple[ScanEntry, dict[str, pa.Table]]:
-        """The next scan: its entry, and its rows by table."""
+        """Return the entry of the next scan, and its rows by table."""
         violated = self._violated()
         chance = self.random.random(_CANDIDATES)
         come, gone = ~self.wrong & (chance < _COMES), self.wrong & (chance < _GOES)
@@ -142,8 +142,8 @@ class Year:
 
 def write(history: History, days: int, today: date) -> Iterator[date]:
     """
-    Write scans of the days before `today`, a file a day, and a file a month once it is over. Scans of the last day are
-    committed one by one, and wait to be compacted. Gives each day that is done.
+    Write the scans of the days before `today`, with a file per day, or per completed month. The scans of the last day
+    are committed one by one and not compacted. Yields each written day.
     """
     year = Year()
     for back in range(days, 1, -1):
@@ -217,7 +217,7 @@ def _groups() -> dict[str, pa.Array]:
 
 
 def _complete(table: str, scan_id: str, columns: dict[str, pa.Array]) -> pa.Table:
-    """Rows with all declared columns."""
+    """Return rows with all declared columns."""
     count = len(next(iter(columns.values())))
     filled = columns | {"scan_id": pa.array([scan_id] * count, pa.string())}
     schema = TABLES[table]

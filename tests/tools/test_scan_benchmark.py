@@ -54,7 +54,7 @@ def test_report_shows_growth_and_missed_targets():
     lines = whole.told([small, aimed, large])
     assert ["**missed**" in line for line in lines] == [False, True, True, False]
     assert "9.1 times the seconds" in lines[0]
-    assert history.told({"days": 3.0, "flaps, of all": 18.0}).startswith("- all of these: 21.0 s")
+    assert history.told({"days": 3.0, "flaps, of all": 18.0}).startswith("- all queries: 21.0 s")
     assert "**missed**" in history.told({"days": 21.0})
 
 
