@@ -31,12 +31,13 @@ import org.apache.kafka.image.MetadataImage;
 import org.apache.kafka.image.MetadataProvenance;
 
 /**
- * CPU time of a thread for one assignment, the median of many after others that let the JVM compile; and what came of it.
+ * Measures the CPU time of an assignment, as the median of many runs after a warm-up, and evaluates the assignment.
  *
- * Groups are held, and topics described, by the broker's own classes on an image of the cluster's metadata.
+ * Groups and topics are the classes of the broker, on an image of the metadata of a cluster.
  *
- * Arguments: members, partitions, seconds of warm-up, runs, a shape's name (or `shapes` for all names), and an assignor's
- * class, or `AssignorSpeed$Reading`. Prints a line per moment: moment|ms|near|moved.
+ * Arguments: the numbers of members and partitions, the seconds of the warm-up, the number of runs, the name of a
+ * shape, and the class of an assignor, or `AssignorSpeed$Reading`. Prints a line per moment: moment|ms|near|moved. The
+ * only argument `shapes` prints the names of all shapes.
  */
 public class AssignorSpeed {
     private record Shape(String name, int zones, int racks, int topics, int subscriptions, boolean skewed, boolean told) {}
@@ -53,11 +54,11 @@ public class AssignorSpeed {
         new Shape("the same, 1,000 small topics", 3, 3, 1_000, 1, false, true),
         new Shape("the same, 20 subscriptions", 3, 3, 100, 20, false, true),
         new Shape("ten zones of three racks", 10, 3, 100, 1, false, true),
-        new Shape("the same, members unevenly", 10, 3, 100, 1, true, true));
+        new Shape("the same, members spread unevenly", 10, 3, 100, 1, true, true));
 
     private static final List<String> MOMENTS = List.of("first", "one joins", "one leaves", "unchanged");
 
-    /** Asks for the racks of all partitions, and does nothing else: no assignor that looks at racks takes less. */
+    /** Only reads the racks of all partitions. This is a lower bound for the time of rack-aware assignors. */
     public static final class Reading implements ConsumerGroupPartitionAssignor {
         private int found;
 
@@ -151,7 +152,7 @@ public class AssignorSpeed {
         return near + "|" + moved;
     }
 
-    /** In sets as brokers make them from the records of a group. */
+    /** Returns the assignment with sets like those that brokers create from the records of a group. */
     private static Map<String, Map<Uuid, Set<Integer>>> plain(GroupAssignment assigned) {
         Map<String, Map<Uuid, Set<Integer>>> plain = new HashMap<>();
         assigned.members().forEach((member, has) -> {
@@ -162,7 +163,7 @@ public class AssignorSpeed {
         return plain;
     }
 
-    /** A broker in each rack, and each partition in three of the zones. */
+    /** Returns a cluster with a broker per rack. Each partition has replicas in three zones. */
     private static Cluster cluster(Shape shape, int partitions) {
         Random chance = new Random(1);
         MetadataDelta delta = new MetadataDelta.Builder().setImage(MetadataImage.EMPTY).build();

@@ -19,16 +19,17 @@ import org.apache.kafka.common.replica.ReplicaView.DefaultReplicaView;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 
 /**
- * CPU time of a thread for one choice of a replica, the median of many batches after others that let the JVM compile.
+ * Measures the CPU time of the selection of a replica, as the median of many batches after a warm-up.
  *
- * Arguments: seconds of warm-up, runs, and a selector's class, or `SelectorSpeed$None`. Prints a line per case: case|ns.
+ * Arguments: the seconds of the warm-up, the number of runs, and the class of a selector, or `SelectorSpeed$None`.
+ * Prints a line per case: case|ns.
  */
 public class SelectorSpeed {
     private static final int BATCH = 50_000;
     private static final List<String> RACKS =
         List.of("/us/us-1a/r1", "/eu/eu-1b/r1", "/eu/eu-1a/r2", "/eu/eu-1a/r3", "/us/us-1b/r4");
 
-    /** What a broker does without a selector: the leader. */
+    /** Selects the leader, like a broker without a selector. */
     public static final class None implements ReplicaSelector {
         @Override
         public Optional<ReplicaView> select(TopicPartition partition, ClientMetadata client, PartitionView view) {
@@ -42,9 +43,9 @@ public class SelectorSpeed {
         ReplicaSelector selector =
             (ReplicaSelector) Class.forName(arguments[2]).getDeclaredConstructor().newInstance();
         for (int replicas : new int[] {3, 5}) {
-            row("RF " + replicas + ", a replica in the very rack", selector, replicas, "/eu/eu-1a/r2", warmUp, runs);
-            row("RF " + replicas + ", one in the zone", selector, replicas, "/eu/eu-1a/r9", warmUp, runs);
-            row("RF " + replicas + ", none near", selector, replicas, "/asia/a/r1", warmUp, runs);
+            row("RF " + replicas + ", a replica in the same rack", selector, replicas, "/eu/eu-1a/r2", warmUp, runs);
+            row("RF " + replicas + ", one in the same zone", selector, replicas, "/eu/eu-1a/r9", warmUp, runs);
+            row("RF " + replicas + ", none in the same region", selector, replicas, "/asia/a/r1", warmUp, runs);
         }
     }
 
@@ -55,7 +56,7 @@ public class SelectorSpeed {
             replicas.add(new DefaultReplicaView(new Node(broker, "host", 9092, RACKS.get(broker)), 100 - broker, broker));
         }
         PartitionView view = new DefaultPartitionView(replicas, replicas.iterator().next());
-        // A client's rack comes with each fetch, as a string of its own.
+        // Each fetch has the rack of its client as a new string.
         List<ClientMetadata> clients = new ArrayList<>();
         for (int client = 0; client < 64; client++) {
             clients.add(new ClientMetadata.DefaultClientMetadata(
@@ -74,7 +75,7 @@ public class SelectorSpeed {
         }
         Arrays.sort(times);
         if (chosen < 0) {
-            throw new IllegalStateException("nobody was chosen");
+            throw new IllegalStateException("no replica was selected");
         }
         System.out.println(String.format(Locale.ROOT, "%s|%.2f", name, times[runs / 2]));
     }

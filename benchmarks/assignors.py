@@ -1,13 +1,15 @@
 """
-What the plug-in's assignor takes, and what it brings, beside Kafka's own server-side assignors.
+Compare the assignor of the plug-in with Kafka's own server-side assignors: CPU time and locality.
 
     .venv/bin/python -m benchmarks assignors [--members 1000] [--partitions 10000] [--forks 3] [--shape NAME] [--save]
 
-CPU time of the thread that assigns, in milliseconds: in each of some JVMs the median of `runs`, after others for Java
-to compile; and the median of these. Groups and topics are the broker's own classes on an image of a cluster's metadata.
-`reading` asks for the racks of all partitions and does nothing else, which `uniform` and `range` do not: no assignor
-that looks at racks takes less. `near` are partitions with a replica in the reader's very rack, `moved` those that have
-another reader than before. Nothing is measured but the assignor: a broker also writes what comes of it.
+Times are CPU milliseconds of the thread that runs the assignor. Each JVM first runs the assignor as a warm-up, so that
+Java compiles it, and then `runs` times. The result is the median over all JVMs of the medians per JVM. Groups and
+topics are the classes of the broker, on an image of the metadata of a cluster.
+
+`reading` only reads the racks of all partitions, which `uniform` and `range` do not do. It is a lower bound for
+rack-aware assignors. `near` is the share of partitions that have a replica in the rack of their reader. `moved` is the
+number of partitions whose reader has changed. Only the assignor is measured. A broker also writes the new assignment.
 """
 
 import argparse
@@ -28,10 +30,10 @@ COLUMNS = (
     ("group", ""),
     ("moment", ""),
     ("rack-aware ms", ".2f"),
-    ("of it reading racks", ".2f"),
+    ("of which reading racks", ".2f"),
     ("uniform ms", ".2f"),
     ("range ms", ".2f"),
-    ("x uniform", ".1f"),
+    ("times uniform", ".1f"),
     ("rack-aware near", ".0%"),
     ("uniform near", ".0%"),
     ("rack-aware moved", ",d"),
@@ -40,13 +42,15 @@ COLUMNS = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks assignors", description="Server-side assignors.")
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks assignors", description="Measure server-side assignors."
+    )
     parser.add_argument("--members", type=int, default=1000)
     parser.add_argument("--partitions", type=int, default=10_000)
-    parser.add_argument("--warm-up", type=float, default=2.0, help="CPU seconds before what counts")
+    parser.add_argument("--warm-up", type=float, default=2.0, help="CPU seconds of the warm-up")
     parser.add_argument("--runs", type=int, default=50)
-    parser.add_argument("--forks", type=int, default=3, help="JVMs, one after the other")
-    parser.add_argument("--shape", help="measure this one only")
+    parser.add_argument("--forks", type=int, default=3, help="number of JVMs, one after the other")
+    parser.add_argument("--shape", help="measure only this shape")
     parser.add_argument("--save", action="store_true", help="write the result to benchmarks/results")
     options = parser.parse_args()
     print(f"{describe()}; {options.members:,} members, {options.partitions:,} partitions\n")

@@ -1,7 +1,7 @@
-"""What objects cost the operator that nobody gains by: memory and CPU of the real process, by kind.
+"""The memory and CPU that useless objects take in the operator process, by kind.
 
-A tenant can make these in a namespace of its own, or anybody in the cluster. Each kind is added to what is there
-already, and the figures are scaled to 1,000 objects.
+A tenant can create these objects in its own namespace, and other users of the cluster can create pods and nodes. Each
+kind is added to the objects of the previous kinds. The figures are scaled to 1,000 objects.
 """
 
 import argparse
@@ -17,10 +17,10 @@ from benchmarks.topics import NAMESPACE, TOPICS_PATH, Operator, Stack, fresh_sta
 
 TOPOLOGIES_PATH = f"/apis/rackspan.dev/v1alpha1/namespaces/{NAMESPACE}/racktopologies"
 NOWHERE = "127.0.0.1:9"
-"""Nobody listens at the port of RFC 863."""
+"""The port of the discard protocol (RFC 863), where no server listens."""
 _CALM_SECONDS = 4.0
 _CALM_CPU = 0.5
-"""CPU seconds within `_CALM_SECONDS` below which the operator has dealt with what came."""
+"""The operator is idle if it takes fewer CPU seconds than this within `_CALM_SECONDS`."""
 _PATIENCE_SECONDS = 240.0
 
 
@@ -59,16 +59,16 @@ def node(number: int) -> tuple[str, dict]:
 
 
 KINDS = (
-    ("pods that are no brokers", pod, 1_000),
+    ("pods that are not brokers", pod, 1_000),
     ("nodes", node, 1_000),
-    ("KafkaTopics that name no RackTopology", stray, 1_000),
-    ("KafkaTopics that are refused", refused, 1_000),
-    ("RackTopologies that never connect", unreachable, 1_000),
+    ("KafkaTopics without an existing RackTopology", stray, 1_000),
+    ("rejected KafkaTopics", refused, 1_000),
+    ("RackTopologies with an unreachable Kafka", unreachable, 1_000),
 )
 
 
 def calm(operator: Operator) -> tuple[float, int, bool]:
-    """CPU seconds and memory once there is no more to do, and whether that came to be in time."""
+    """Wait until the operator is idle. Return its CPU seconds, its memory in bytes, and False after a timeout."""
     deadline, before = time.monotonic() + _PATIENCE_SECONDS, operator.cpu
     while True:
         time.sleep(_CALM_SECONDS)
@@ -79,7 +79,7 @@ def calm(operator: Operator) -> tuple[float, int, bool]:
 
 
 def rows(stack: Stack, operator: Operator, scale: float) -> None:
-    print("| 1,000 of | made | MiB | CPU seconds until calm | CPU a minute from then on |\n|---|---|---|---|---|")
+    print("| 1,000 of | created | MiB | CPU seconds until idle | CPU seconds per idle minute |\n|---|---|---|---|---|")
     for name, make, usual in KINDS:
         count = max(1, int(usual * scale))
         cpu, memory, _ = calm(operator)
@@ -90,7 +90,7 @@ def rows(stack: Stack, operator: Operator, scale: float) -> None:
         idle = (operator.cpu - spent) * 3
         per = 1_000 / count
         mib = (after - memory) / (1 << 20) * per
-        until = f"{(spent - cpu) * per:.1f}" if settled else "never calm"
+        until = f"{(spent - cpu) * per:.1f}" if settled else "never idle"
         print(f"| {name} | {count} | {mib:.1f} | {until} | {idle * per:.1f} |", flush=True)
 
 
@@ -99,13 +99,13 @@ CROWD_COLUMNS = (
     ("nodes", ",d"),
     ("seconds until ready", ".0f"),
     ("operator CPU s", ".1f"),
-    ("MiB at its end", ".0f"),
+    ("MiB when ready", ".0f"),
     ("peak MiB", ".0f"),
 )
 
 
 def start_in_crowd(pods: int, nodes: int) -> tuple[list[results.Cell], Conditions]:
-    """What it takes to start among so many pods and nodes, none of them ours, on an API server that only lists."""
+    """Measure a start of the operator with these numbers of unrelated pods and nodes, listed by the fake API server."""
     with tempfile.TemporaryDirectory() as folder, crowd(pods, nodes, Path(folder)) as (kubeconfig, server):
         operator = Operator(kubeconfig, Path(folder) / "operator.log")
         bystanders = Bystanders(lambda: operator.cpu + sum(server.cpu_times()[:2]))
@@ -119,15 +119,15 @@ def start_in_crowd(pods: int, nodes: int) -> tuple[list[results.Cell], Condition
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks footprint", description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="make this part of the usual numbers")
+    parser.add_argument("--scale", type=float, default=1.0, help="factor for the numbers of objects")
     parser.add_argument(
         "--crowd",
         type=int,
         nargs=2,
         action="append",
         metavar=("PODS", "NODES"),
-        help="measure instead how the operator starts among so many of them, listed by a stand-in for the API server; "
-        "may be given several times",
+        help="measure instead a start of the operator with these numbers of pods and nodes, listed by a fake API "
+        "server; can be repeated",
     )
     parser.add_argument("--save", action="store_true", help="write the result of --crowd to benchmarks/results")
     options = parser.parse_args()

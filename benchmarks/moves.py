@@ -1,12 +1,12 @@
 """
-What it costs to carry out a plan, beside the copies: time, memory and calls from approval to the last call.
+The cost of executing a plan, without the copies: time, memory and calls, from the approval to the last call.
 
     .venv/bin/python -m benchmarks moves [--save] [--by operator] [--size 1000 200000]
 
-Every partition of the cluster moves one replica. Kafka is simulated and copies at once, so what is measured is ours:
-each pass sees what the pass before began, and waits for nothing. By the operator's worker the plan is cut into
-Reassignments, and each status is written to an API server in memory, as JSON; by the command the journal is a file.
-Each row is a process of its own, and times are of its CPU.
+The plan moves one replica of every partition of the cluster. Kafka is simulated, and copies complete immediately, so
+only the code of Rackspan is measured: each pass sees the copies of the previous pass as complete. The worker of the
+operator splits the plan into Reassignments, and writes each status as JSON to an API server in memory. The command
+writes its journal to a file. Each row is measured in a separate process. Times are CPU times.
 """
 
 import argparse
@@ -59,7 +59,7 @@ COLUMNS = [
     ("passes", ",d"),
     ("median pass, ms", ".1f"),
     ("longest pass, s", ".2f"),
-    ("peak of memory, MiB", ",.0f"),
+    ("peak memory, MiB", ",.0f"),
     ("calls", ",d"),
     ("topics read, in thousands", ",.0f"),
     ("record written, GB", ",.1f"),
@@ -67,7 +67,7 @@ COLUMNS = [
 
 
 class InstantKafka:
-    """Kafka as far as moves go, where each copy is complete by the next pass; counts what it is asked."""
+    """A fake Kafka for moves. Each copy is complete at the next pass. It counts the calls."""
 
     def __init__(self, brokers: int, partitions: int) -> None:
         self.calls: Counter[str] = Counter()
@@ -81,7 +81,7 @@ class InstantKafka:
         self.configs: dict[object, str | None] = {}
 
     def changes(self) -> list[Change]:
-        """The last replica of each partition goes one rack on."""
+        """Return a change per partition, which moves its last replica to the next rack."""
         count = len(self.brokers)
         return [
             Change(name, number, (*old[:-1], (old[-1] + 1) % count), old, 10**9)
@@ -96,7 +96,7 @@ class InstantKafka:
     async def partitions(self, topics):
         self.calls["partitions"] += (
             1 + len(topics) // 1_000
-        )  # Metadata, a thousand topics a call, and what is under way
+        )  # Metadata calls for 1,000 topics each, and one call that lists reassignments
         self.topics_read += len(topics)
         return {
             TopicPartition(name, number): PartitionState(replicas, frozenset(replicas), replicas[0])
@@ -156,7 +156,7 @@ def _calls_of(settings):
 
 
 class CountedJournal:
-    """The command's journal, and how many bytes it has written."""
+    """The journal of the command, with the number of written bytes."""
 
     def __init__(self, path: Path) -> None:
         self._file = JournalFile(path)
@@ -168,7 +168,7 @@ class CountedJournal:
 
 
 class StoredObjects:
-    """Reassignments of an API server, as JSON: written, and read from the answer, as over the network."""
+    """A fake API server for Reassignments. It serializes objects to JSON and parses them, as a client does."""
 
     def __init__(self) -> None:
         self.bodies: dict[ObjectKey, str] = {}
@@ -177,7 +177,7 @@ class StoredObjects:
         self._version = 0
 
     async def create(self, body):
-        self.calls["objects made"] += 1
+        self.calls["objects created"] += 1
         identity = {"uid": body["metadata"]["name"], "creationTimestamp": "2026-01-31T12:00:00Z", "generation": 1}
         return self._stored({**body, "metadata": {**body["metadata"], **identity}})
 
@@ -217,7 +217,7 @@ class StoredObjects:
 
 
 async def by_command(kafka: InstantKafka, limits: Limits, directory: Path) -> tuple[list[float], int, Counter[str]]:
-    """The CPU seconds of each pass, bytes written, and calls to others than Kafka."""
+    """Execute a plan by the command. Return the CPU seconds of each pass, the written bytes, and an empty counter."""
     racks = {one.id: (f"r{one.id % RACKS}",) for one in kafka.brokers}
     record = Record("simulated", "plan", kafka.changes(), racks, {one.id: one.rack for one in kafka.brokers})
     journal = CountedJournal(directory / "journal.json")
@@ -232,7 +232,10 @@ async def by_command(kafka: InstantKafka, limits: Limits, directory: Path) -> tu
 
 
 async def by_operator(kafka: InstantKafka, limits: Limits, _: Path) -> tuple[list[float], int, Counter[str]]:
-    """The same, from the approved plan on; the first pass makes the Reassignments."""
+    """Execute an approved plan by the operator. The first pass creates the Reassignments.
+
+    Return the CPU seconds of each pass, the written bytes, and the calls to the API server by name.
+    """
     cache, objects = Cache(), StoredObjects()
     topology = RackTopology.from_object(
         {
@@ -266,7 +269,7 @@ async def by_operator(kafka: InstantKafka, limits: Limits, _: Path) -> tuple[lis
             reported = {one.id: one.rack for one in kafka.brokers}
             plan = ApprovedPlan("simulated", HASH, kafka.changes(), racks, reported, approved_by="", names=(HASH,))
             await ApprovedPlans(cache, objects).begin(topology, plan)
-            for text in objects.bodies.values():  # as the watch tells
+            for text in objects.bodies.values():  # as the watch reports it
                 body = json.loads(text)
                 cache.versions.record("Reassignment", body)
                 cache.put_reassignment(body)
@@ -279,12 +282,12 @@ async def by_operator(kafka: InstantKafka, limits: Limits, _: Path) -> tuple[lis
     assert states.keys() == {"Succeeded"}, states
     before = objects.calls.total() + kafka.calls.total()
     await worker.reconcile()
-    assert objects.calls.total() + kafka.calls.total() == before, "a plan that has ended is asked about"
+    assert objects.calls.total() + kafka.calls.total() == before, "calls after the end of the plan"
     return spent, objects.written, objects.calls
 
 
 async def passes_of(advance: Callable[[], Awaitable[bool]]) -> list[float]:
-    """The CPU seconds of each pass until the last one."""
+    """Return the CPU seconds of each pass, up to the last one."""
     spent, finished = [], False
     while not finished:
         before = time.process_time()
@@ -297,7 +300,7 @@ WAYS = {"command": by_command, "operator": by_operator}
 
 
 async def carried_out(way: str, brokers: int, partitions: int) -> tuple[list[object], Counter[str]]:
-    """Carry out a plan that moves a replica of each partition. Gives a row, and the calls by name."""
+    """Execute a plan that moves one replica of each partition. Return a table row, and the calls by name."""
     kafka = InstantKafka(brokers, partitions)
     planned = {TopicPartition(one.topic, one.partition): one.replicas for one in kafka.changes()}
     limits = Limits(moves=brokers, moves_per_broker=COPIES_OF_A_BROKER)
@@ -313,9 +316,9 @@ async def carried_out(way: str, brokers: int, partitions: int) -> tuple[list[obj
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks moves", description="What moves cost beside copies.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks moves", description="Measure moves without copies.")
     parser.add_argument("--save", action="store_true", help="write the result to benchmarks/results")
-    parser.add_argument("--by", choices=WAYS, default="operator", help="who carries out the plans of --size")
+    parser.add_argument("--by", choices=WAYS, default="operator", help="what executes the plans of --size")
     parser.add_argument("--size", type=int, nargs=2, action="append", metavar=("BROKERS", "PARTITIONS"))
     parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()

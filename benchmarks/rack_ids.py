@@ -1,5 +1,5 @@
 """
-What a pod's start waits for: `rackspan rack-id`, which looks a node up among as many as a published file may hold.
+The time of `rackspan rack-id`, which delays the start of a pod. It looks up a node in a published file of maximum size.
 
     .venv/bin/python -m benchmarks rack-id [--save]
 """
@@ -20,7 +20,7 @@ COLUMNS = (
     ("`rackspan rack-id`", ""),
     ("starts", ",d"),
     ("median s", ".3f"),
-    ("most s", ".3f"),
+    ("max s", ".3f"),
     ("CPU ms", ".0f"),
     ("peak MiB", ".1f"),
 )
@@ -37,11 +37,11 @@ for _ in range(int(sys.argv[1])):
         sys.exit(f"{sys.argv[2:]} failed")
     print(json.dumps([time.perf_counter() - started, used.ru_utime + used.ru_stime, used.ru_maxrss]))
 """
-"""Starts a command some times. A small process: what it holds itself counts as its children's peak."""
+"""A program that runs a command several times. It is small, because its memory counts in the peak of its children."""
 
 
 def cold_starts(folder: Path) -> results.Result:
-    """Fresh processes, each of which looks up one node of many."""
+    """Measure new processes that each look up one node."""
     nodes = folder / "nodes"
     racks = {f"node-{number}": f"/zone-{number % 3}/rack-{number % 30}" for number in range(_NODES_IN_FILE)}
     nodes.write_text(rack_file(racks, "Made up."))

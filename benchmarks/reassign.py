@@ -1,13 +1,15 @@
 """
-The same plan by Kafka's own tool and by `rackspan apply`, in turns, on one cluster and under one throttle.
+Execute the same plan by Kafka's tool and by `rackspan apply`, in turns, on one cluster and with the same throttle.
 
     .venv/bin/python -m benchmarks reassign [--runs 3] [--small] [--save]
 
-One of six brokers in three zones is drained, so all of it goes to the other broker of its zone, which the throttle
-holds up: no way of carrying that out is faster than bytes by rate. Meanwhile a producer with `acks=all` writes to the
-topic. Time is from the start of the command until every partition is as planned and none is under way, as a third
-client sees it; and until no throttle is left, which for Kafka's tool is one `--verify` right then. Between runs all
-goes back unthrottled. Last, the tool carries out once what it proposes itself.
+The plan drains one of six brokers in three zones. All its replicas go to the other broker of its zone, so the minimum
+time is the number of bytes divided by the throttle. Meanwhile, a producer with `acks=all` writes to the topic.
+
+Two times are measured from the start of the command. The first one ends when another client sees every partition with
+its planned replicas and no reassignment. The second one ends when no throttle is left. Kafka's tool removes its
+throttles in one `--verify` at the end of the first time. Between the runs, all replicas move back without a throttle.
+At the end, Kafka's tool executes its own proposal once.
 """
 
 import argparse
@@ -45,13 +47,13 @@ ZONES = ("/a", "/b", "/c")
 BROKERS, DRAINED = 6, 5
 PARTITIONS = 48
 REPLICA_BYTES = 300_000_000
-"""Of one replica of all partitions: the drained broker holds half of that."""
+"""The bytes of one replica of all partitions. The drained broker has half of them."""
 RATE = 7_500_000
 TOOL = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 MEMORY = Path("/dev/shm")
 _MESSAGE = 50_000
 _CALM_SECONDS = 5.0
-"""Of traffic before a run, so that clients have met their brokers."""
+"""The time of traffic before a run, so that clients are connected to their brokers."""
 _LONGEST_SECONDS = 120.0
 COLUMNS = (
     ("by", ""),
@@ -75,7 +77,7 @@ Lists = Mapping[TopicPartition, tuple[int, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One plan carried out, or, where nothing moves, some seconds of traffic."""
+    """The figures of one executed plan, or of some seconds of traffic without moves."""
 
     by: str
     copies: int
@@ -89,7 +91,7 @@ class Run:
 
 
 class Kafka:
-    """A cluster with a topic that is drained again and again, and a client that looks on."""
+    """A cluster with a topic from which a broker is drained repeatedly, and a client that observes it."""
 
     topic = "drained"
 
@@ -113,7 +115,7 @@ class Kafka:
         return found
 
     def lies_as(self, lists: Lists) -> bool:
-        """Whether all is as planned, in sync, and nothing under way."""
+        """Return whether all partitions have their planned replicas, are in sync, and are not being reassigned."""
         states = self.states()
         return all(
             (one := states[at]).replicas == replicas and not one.under_way and one.in_sync == frozenset(replicas)
@@ -121,7 +123,7 @@ class Kafka:
         )
 
     def put_back(self) -> None:
-        """Replicas and leaders as they were, without a throttle, which nobody may have left."""
+        """Restore the original replicas and leaders without a throttle. Raises AssertionError if a throttle is left."""
         settings = [
             *(Setting(SettingKind.BROKER, str(broker), key) for broker in range(BROKERS) for key in RATES),
             *(Setting(SettingKind.TOPIC, self.topic, key) for key in (LEADERS, FOLLOWERS)),
@@ -130,25 +132,25 @@ class Kafka:
         if left:
             raise AssertionError(f"throttles are left: {left}")
         _accepted(self._ask(self._admin.alter(self.before)))
-        eventually(lambda: self.lies_as(self.before), "all to be back", timeout=_LONGEST_SECONDS)
+        eventually(lambda: self.lies_as(self.before), "the original replicas", timeout=_LONGEST_SECONDS)
 
         def led() -> bool:
-            """A broker that has just become a replica may not be elected yet."""
+            """Elect the original leaders. A new replica may not be eligible yet."""
             others = [at for at, one in self.states().items() if one.leader != self.before[at][0]]
             if others:
                 self._ask(self._admin.elect(others))
             return not others
 
-        eventually(led, "the leaders of before", interval=0.5)
+        eventually(led, "the original leaders", interval=0.5)
 
     def meet_clients(self) -> None:
-        """Let clients in once: brokers then make a topic for their offsets, and a plan counts all topics there are."""
+        """Connect clients once, so that Kafka creates `__consumer_offsets` before the plan, which counts all topics."""
         every, offsets = range(BROKERS), "__consumer_offsets"
         with Traffic(self.cluster.client_config(), self.topic, self.partitions):
             eventually(lambda: all(offsets in self.cluster.known_to(one).topics for one in every), offsets)
 
     def copied(self, lists: Lists) -> tuple[int, int]:
-        """Replicas that a plan copies, and their bytes."""
+        """Return the number of replicas that a plan copies, and their bytes."""
         copies = {at: len(frozenset(replicas).difference(self.before[at])) for at, replicas in lists.items()}
         return sum(copies.values()), sum(copies[at] * size for (at, _), size in self.sizes.items() if at in copies)
 
@@ -156,7 +158,7 @@ class Kafka:
         return cpu_of(self.cluster.processes.pids().values())
 
     def _fill(self) -> None:
-        """Each zone has a replica of every partition; all pairs of a leader and a follower are equally frequent."""
+        """Create and fill the topic. Each zone has a replica of each partition. Leaders and followers are balanced."""
         zones = len(ZONES)
         rows = [
             [(at + shift) % zones + zones * ((at // zones >> shift) % 2) for shift in range(zones)]
@@ -173,13 +175,13 @@ class Kafka:
             while len(producer) > 500:
                 producer.poll(0.05)
         if producer.flush(120):
-            raise AssertionError("not all was written")
+            raise AssertionError("some messages were not written")
         lists = {TopicPartition(self.topic, at): tuple(row) for at, row in enumerate(rows)}
         eventually(lambda: self.lies_as(lists), "all replicas to be in sync", timeout=120)
 
 
 def _cpu_of_commands() -> float:
-    """CPU seconds of the commands that have ended."""
+    """Return the CPU seconds of the ended commands."""
     return sum(os.times()[2:4])
 
 
@@ -190,7 +192,7 @@ def _accepted(outcomes: Mapping[TopicPartition, object]) -> None:
 
 @contextmanager
 def cluster() -> Iterator[tuple[KafkaCluster, Path]]:
-    """Six brokers, data in memory where that can be. How long followers wait for data is Kafka's default."""
+    """Run six brokers. Their data is in memory if possible. `replica.fetch.wait.max.ms` has Kafka's default."""
     memory = MEMORY if MEMORY.is_dir() else None
     with (
         tempfile.TemporaryDirectory(prefix="rackspan-bench-", dir=memory) as folder,
@@ -207,7 +209,7 @@ def cluster() -> Iterator[tuple[KafkaCluster, Path]]:
 
 
 class Plan:
-    """Rackspan's plan that drains the broker, as both commands take it."""
+    """The plan of Rackspan that drains the broker, in the formats of both commands."""
 
     def __init__(self, kafka: Kafka) -> None:
         self._request = ["--bootstrap-server", kafka.cluster.bootstrap(), "--levels", "zone", "--topic", kafka.topic]
@@ -218,7 +220,7 @@ class Plan:
         self._journal = kafka.work / "journal.json"
 
     def apply(self, moved: Callable[[], None]) -> None:
-        """By `rackspan apply`, with its default limits."""
+        """Execute the plan by `rackspan apply` with its default limits."""
         options = ["--approve", self.hash, "--throttle", f"{RATE}B/s", "--journal", str(self._journal)]
         command = [sys.executable, "-m", "rackspan", "apply", *self._request, *options]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
@@ -228,7 +230,7 @@ class Plan:
 
 
 def execute(kafka: Kafka, reassignment: str, moved: Callable[[], None]) -> None:
-    """By Kafka's own tool, which gives its throttles back only when it is asked whether all is done."""
+    """Execute the plan by Kafka's tool, which removes its throttles only in --verify."""
     file = kafka.work / "reassignment.json"
     file.write_text(reassignment)
     given = ("--reassignment-json-file", str(file))
@@ -240,7 +242,7 @@ def execute(kafka: Kafka, reassignment: str, moved: Callable[[], None]) -> None:
 
 
 def generated(kafka: Kafka) -> str:
-    """What Kafka's tool proposes where the brokers that stay are to hold the topic."""
+    """Return the proposal of Kafka's tool for the topic on the brokers that are not drained."""
     file = kafka.work / "topics.json"
     file.write_text(json.dumps({"version": 1, "topics": [{"topic": kafka.topic}]}))
     stay = ",".join(str(broker) for broker in range(BROKERS) if broker != DRAINED)
@@ -260,7 +262,10 @@ def lists_of(reassignment: str) -> Lists:
 
 
 def measured(kafka: Kafka, by: str, lists: Lists, carry_out: Callable[[Callable[[], None]], None] | None) -> Run:
-    """Carry a plan out under traffic; `carry_out` calls what waits for its end. None: nothing is done for a while."""
+    """Execute a plan with traffic. `carry_out` calls its argument to wait until the replicas are as planned.
+
+    If `carry_out` is None, only the traffic runs for some seconds.
+    """
     with Traffic(kafka.cluster.client_config(), kafka.topic, kafka.partitions) as traffic:
         time.sleep(_CALM_SECONDS)
         traffic.latencies()
@@ -269,7 +274,7 @@ def measured(kafka: Kafka, by: str, lists: Lists, carry_out: Callable[[Callable[
         took = []
 
         def until_moved() -> None:
-            eventually(lambda: kafka.lies_as(lists), "all to be as planned", timeout=_LONGEST_SECONDS, interval=0.2)
+            eventually(lambda: kafka.lies_as(lists), "the planned replicas", timeout=_LONGEST_SECONDS, interval=0.2)
             took.append(time.monotonic() - started)
 
         if carry_out is None:
@@ -288,7 +293,7 @@ def measured(kafka: Kafka, by: str, lists: Lists, carry_out: Callable[[Callable[
 
 
 def compared(kafka: Kafka, runs: int) -> list[Run]:
-    """Both in turns, then the tool's own plan, then nothing."""
+    """Run both commands in turn, then the proposal of Kafka's tool, then only traffic."""
     kafka.meet_clients()
     plan, found = Plan(kafka), []
 
@@ -306,12 +311,12 @@ def compared(kafka: Kafka, runs: int) -> list[Run]:
     own = generated(kafka)
     found.append(measured(kafka, "Kafka's tool, its --generate", lists_of(own), tool(own)))
     kafka.put_back()
-    found.append(measured(kafka, "nobody: nothing moves", {}, None))
+    found.append(measured(kafka, "no plan: nothing moves", {}, None))
     return found
 
 
 def row(partitions: int, runs: Sequence[Run]) -> tuple[list[results.Cell], Conditions]:
-    """The medians of runs of one kind, with the conditions of the median one."""
+    """Return a table row with the medians of runs of one kind, and the conditions of the median run."""
     middle = sorted(runs, key=lambda one: one.moved or 0.0)[len(runs) // 2]
     moved = [one.moved for one in runs if one.moved is not None]
     ended = [one.ended for one in runs if one.ended is not None]
@@ -332,8 +337,8 @@ def _median(numbers: Sequence[float]) -> float | None:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks reassign", description=__doc__)
-    parser.add_argument("--runs", type=int, default=3, help="of each side (default 3)")
-    parser.add_argument("--small", action="store_true", help="as many bytes in ten times as many partitions")
+    parser.add_argument("--runs", type=int, default=3, help="number of runs of each command (default: 3)")
+    parser.add_argument("--small", action="store_true", help="ten times as many partitions, the same total size")
     parser.add_argument("--save", action="store_true", help="write the result to benchmarks/results")
     options = parser.parse_args(arguments)
     print(f"{describe()}, load {os.getloadavg()[0]:.1f}\n", flush=True)

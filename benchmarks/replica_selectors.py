@@ -1,11 +1,11 @@
 """
-What it takes a broker to choose the replica that a fetch is sent to: with the plug-in, with Kafka's own, and with none.
+The CPU time of a broker to select the replica for a fetch: with the plug-in, with Kafka's selector, and with none.
 
     .venv/bin/python -m benchmarks selectors [--forks 5] [--save]
 
-CPU time of the thread that chooses, in nanoseconds a call: in each of some JVMs the median of `runs` batches of 50,000
-calls, after others for Java to compile; and the median of these. A broker asks for partitions that it leads, once a
-fetch of a consumer that tells its rack.
+Times are CPU nanoseconds per call of the thread that runs the selector. Each JVM first runs a warm-up, so that Java
+compiles the selector, and then `runs` batches of 50,000 calls. The result is the median over all JVMs of the medians
+per JVM. A broker calls the selector for each partition that it leads, once per fetch of a consumer with `client.rack`.
 """
 
 import argparse
@@ -24,10 +24,10 @@ COLUMNS = (("replicas", ""), *((f"{name} ns", ".0f") for name in SELECTORS))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks selectors", description="Replica selectors.")
-    parser.add_argument("--warm-up", type=float, default=1.0, help="CPU seconds before what counts")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks selectors", description="Measure replica selectors.")
+    parser.add_argument("--warm-up", type=float, default=1.0, help="CPU seconds of the warm-up")
     parser.add_argument("--runs", type=int, default=30)
-    parser.add_argument("--forks", type=int, default=5, help="JVMs, one after the other")
+    parser.add_argument("--forks", type=int, default=5, help="number of JVMs, one after the other")
     parser.add_argument("--save", action="store_true", help="write the result to benchmarks/results")
     options = parser.parse_args()
     print(f"{describe()}\n")

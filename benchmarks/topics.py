@@ -1,6 +1,7 @@
-"""The operator under load: many KafkaTopics at once, on a real API server and a real Kafka of three brokers.
+"""The operator under load: many KafkaTopics at once, on a real API server and a real Kafka with three brokers.
 
-For contrast, a bare client makes and deletes the same topics in the same run, one call a topic and in a few batches.
+For comparison, a bare client creates and deletes the same topics in the same run: with one call per topic, and in a few
+batches.
 """
 
 import argparse
@@ -42,13 +43,13 @@ NAMESPACE = "bench"
 BROKERS = ("/eu/a/r1", "/eu/b/r1", "/eu/c/r1")
 TOPICS_PATH = f"/apis/rackspan.dev/v1alpha1/namespaces/{NAMESPACE}/kafkatopics"
 CLIENTS = 16
-_BARE = (("one call a topic", "loop", 1), ("four batched calls", "batch", 0))
-"""What a bare client does: in words, the prefix of its topics, and topics a call, 0 for a quarter."""
+_BARE = (("one call per topic", "loop", 1), ("four batched calls", "batch", 0))
+"""The runs of the bare client: description, prefix of the topics, and topics per call (0 for a quarter of them)."""
 _REST_SECONDS = 0.3
-"""Between topics that are made one by one: the operator has written its last status by then."""
+"""The pause between topics that are created one by one. The operator has written its last status by then."""
 MEMORY = Path("/dev/shm")
-"""Where the data of Kafka and etcd lie if it is there: what a shared disk takes to make 18,000 logs differs by a factor
-of two from run to run, and is not what is measured here."""
+"""The directory for the data of Kafka and etcd, if it exists. The time to create 18,000 logs on a shared disk varies by
+a factor of two between runs, and is not measured here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +57,10 @@ class Stack:
     plane: ControlPlane
     kafka: KafkaCluster
     kubeconfig: Path
-    """Of a service account, as pods have one: a client certificate is verified anew at every request."""
+    """It uses a service account, like pods. The API server would verify a client certificate at every request."""
 
     def cpu(self) -> dict[str, float]:
-        """CPU seconds so far: of Kafka, of Kubernetes, and of the client that sends and watches."""
+        """Return the CPU seconds so far of Kafka, of Kubernetes, and of this process, the client."""
         spent = {"Kafka": 0.0, "Kubernetes": 0.0, "client": cpu_of([os.getpid()])}
         for name, pid in self.plane.processes.pids().items():
             spent["Kafka" if name.startswith("kafka") else "Kubernetes"] += cpu_of([pid])
@@ -67,7 +68,7 @@ class Stack:
 
 
 def calm(cpu: Callable[[], float]) -> float:
-    """Seconds on the clock when there was no more to do: `cpu` (seconds so far) below one core for two seconds."""
+    """Wait until `cpu` (CPU seconds so far) takes less than one core for two seconds. Return the start of this time."""
     since, before = time.perf_counter(), cpu()
     while True:
         time.sleep(2)
@@ -96,7 +97,7 @@ def fresh_stack(heap: str, racks: Sequence[str] = BROKERS) -> Iterator[Stack]:
 
 
 def _account(plane: ControlPlane) -> Path:
-    """A kubeconfig with the token of a service account that may do anything."""
+    """Return a kubeconfig with the token of a service account that has all permissions."""
     plane.kubectl("create", "serviceaccount", "operator", f"--namespace={NAMESPACE}")
     owner = f"--serviceaccount={NAMESPACE}:operator"
     plane.kubectl("create", "clusterrolebinding", "operator", "--clusterrole=cluster-admin", owner)
@@ -138,7 +139,7 @@ OURS = Kind(TOPICS_PATH, topic)
 
 
 class Process:
-    """A process under test: its CPU seconds and its memory, those of its children included."""
+    """A measured process: its CPU seconds and memory, including its children."""
 
     def __init__(self, command: Sequence[str], log: Path) -> None:
         self._log = log.open("ab")
@@ -167,15 +168,15 @@ class Process:
 
     @property
     def rss(self) -> int:
-        """Resident memory now, in bytes."""
+        """The current resident memory in bytes."""
         return sum(process.memory_info().rss for process in self._family())
 
     def counters(self) -> dict[str, float]:
-        """None but of ours."""
+        """Return the counters of the process. Empty here, because only the operator of Rackspan has known counters."""
         return {}
 
     def check(self) -> None:
-        """Raise RuntimeError where it has ended by itself."""
+        """Raise RuntimeError if the process has ended."""
         code = self._process.poll()
         if code is not None:
             msg = f"{self._process.args!r} ended with code {code}; see {self._log.name}"
@@ -189,7 +190,7 @@ class Process:
 
 
 class Operator(Process):
-    """Ours, with its own counters."""
+    """The operator of Rackspan, with its counters."""
 
     def __init__(self, kubeconfig: Path, log: Path, *options: str) -> None:
         self._port = free_ports(1)[0]
@@ -202,7 +203,7 @@ class Operator(Process):
                 f"--kubeconfig={kubeconfig}",
                 "--listen-host=127.0.0.1",
                 f"--listen-port={self._port}",
-                "--lease-identity=benchmark",  # started again after a crash, it has its Lease back at once
+                "--lease-identity=benchmark",  # after a restart, it regains its Lease immediately
                 *options,
             ],
             log,
@@ -222,11 +223,11 @@ class Operator(Process):
         }
 
     def until(self, condition: Callable[[dict[str, float]], bool], timeout: float = 120) -> float:
-        """Seconds on the clock when its counters were so. Raises TimeoutError, or RuntimeError where it has ended."""
+        """Wait until the counters fulfil `condition`. Return the time. Raises TimeoutError or RuntimeError."""
         return self._until(lambda: condition(self.counters()), timeout)
 
     def until_ready(self, timeout: float = 600) -> float:
-        """Seconds on the clock when it had learnt of all objects. Raises TimeoutError, or RuntimeError likewise."""
+        """Wait until the operator has listed all objects. Return the time. Raises TimeoutError or RuntimeError."""
         return self._until(self._is_ready, timeout)
 
     def _is_ready(self) -> bool:
@@ -236,12 +237,12 @@ class Operator(Process):
     def _until(self, reached: Callable[[], bool], timeout: float) -> float:
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
-            with suppress(OSError):  # among them: not ready yet, 503
+            with suppress(OSError):  # includes 503, which means not ready yet
                 if reached():
                     return time.perf_counter()
             self.check()
             time.sleep(0.1)
-        raise TimeoutError(f"the operator did not get there in {timeout:g} s; see {self._log.name}")
+        raise TimeoutError(f"the operator did not reach the expected state in {timeout:g} s; see {self._log.name}")
 
 
 async def in_parallel(stack: Stack, calls: list[tuple[str, str, dict[str, Any]]]) -> None:
@@ -298,9 +299,9 @@ COLUMNS = (
     ("client CPU s", ".1f"),
     ("operator peak MiB", ".0f"),
     ("Kafka calls", ".0f"),
-    ("API calls a topic", ".2f"),
+    ("API calls per topic", ".2f"),
 )
-LATENCY_COLUMNS = (("what", ""), ("topics", ",d"), ("median s", ".2f"), ("p99 s", ".2f"), ("most s", ".2f"))
+LATENCY_COLUMNS = (("what", ""), ("topics", ",d"), ("median s", ".2f"), ("p99 s", ".2f"), ("max s", ".2f"))
 
 
 def _calls(before: dict[str, float], after: dict[str, float], kind: str) -> float:
@@ -309,7 +310,7 @@ def _calls(before: dict[str, float], after: dict[str, float], kind: str) -> floa
 
 
 class Bench:
-    """One operator, ours or another, on a fresh stack: every figure of it begins with `label`."""
+    """An operator of any kind on a new stack. The names of all its rows begin with `label`."""
 
     def __init__(self, stack: Stack, process: Process, kind: Kind, label: str) -> None:
         self.stack = stack
@@ -323,13 +324,13 @@ class Bench:
         self.process.stop()
 
     def _check(self) -> None:
-        self.process.check()  # the one of now: it may have been started anew
+        self.process.check()  # the current process, because the operator may have been restarted
 
     def _own_cpu(self) -> float:
         return sum(self.stack.cpu().values()) + self.process.cpu
 
     def measure(self, what: str, calls: list[tuple[str, str, dict[str, Any]]], until: Callable[[], float]) -> Row:
-        """Measured once nobody works any more at what was measured before: brokers do after all is Ready."""
+        """Send requests and measure until `until` returns. Wait first until brokers have finished earlier work."""
         calm(self._own_cpu)
         before, cpu, others = self.process.counters(), self.process.cpu, self.stack.cpu()
         bystanders, started = Bystanders(self._own_cpu), time.perf_counter()
@@ -372,7 +373,7 @@ class Bench:
         return self.measure(what, calls, lambda: self.watch.until_gone(names, 900))
 
     def one_by_one(self, what: str, prefix: str, count: int) -> tuple[list[results.Cell], Conditions]:
-        """Seconds from sending an object until it is Ready, each made when the one before has been for a moment."""
+        """Create objects one by one, each after a pause. Measure the seconds until each object is Ready."""
         bystanders = Bystanders(self._own_cpu)
         _, _, group, version, _, namespace, plural = self.kind.path.split("/")
         took = []
@@ -390,7 +391,7 @@ class Bench:
 
 
 class OurBench(Bench):
-    """Ours, which can also be started anew."""
+    """The operator of Rackspan, which can also be restarted."""
 
     def __init__(self, stack: Stack, log: Path) -> None:
         self.log = log
@@ -449,7 +450,7 @@ def _stopping(bench: Bench) -> Iterator[Bench]:
 
 
 class BareClient:
-    """The same topics made and deleted by a bare admin client, with explicit assignments, `at_once` topics a call."""
+    """An admin client that creates and deletes the same topics with explicit assignments, `at_once` topics per call."""
 
     def __init__(self, stack: Stack, label: str, names: Sequence[str], at_once: int) -> None:
         self.stack = stack
@@ -472,10 +473,10 @@ class BareClient:
         return self._measure("delete", lambda names: self.admin.delete_topics(list(names), request_timeout=120), 0)
 
     def _measure(self, what: str, ask: Callable[[Sequence[str]], dict[str, Future[None]]], left: int) -> Iterator[Row]:
-        """Three rows: until Kafka has said yes to all, until its brokers show it, and until these are done.
+        """Yield three rows: until Kafka has accepted all requests, until brokers show them, and until brokers are idle.
 
-        The second is what Ready and the end of an object stand for. The third is the work on the replicas' logs, which
-        follows whoever asked and takes both cores.
+        The second one corresponds to Ready, or to the deletion of an object. The third one includes the work on the
+        logs of replicas, which takes both cores.
         """
         bystanders = Bystanders(lambda: sum(self.stack.cpu().values()))
         before, started = self.stack.cpu(), time.perf_counter()
@@ -488,25 +489,25 @@ class BareClient:
         for some in self.calls:
             for answer in ask(some).values():
                 answer.result()
-        yield row("Kafka said yes", time.perf_counter())
+        yield row("accepted by Kafka", time.perf_counter())
         every, shown = set(self.names), 0
-        while shown < 2 * len(self.stack.kafka.racks):  # any broker may answer
+        while shown < 2 * len(self.stack.kafka.racks):  # any broker may respond
             there = every.intersection(self.admin.list_topics(timeout=60).topics)
             shown = shown + 1 if len(there) == left else 0
             time.sleep(0.05)
-        yield row("brokers show it", time.perf_counter())
-        yield row("brokers are done", calm(lambda: self.stack.cpu()["Kafka"]))
+        yield row("shown by brokers", time.perf_counter())
+        yield row("brokers idle", calm(lambda: self.stack.cpu()["Kafka"]))
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """Another operator: its command, its definitions, and the manifest of one topic."""
+    """Another operator: its command, its CustomResourceDefinitions, and the manifest of one topic."""
 
     command: str
     definitions: Sequence[Path]
     template: Path
     setup: Sequence[Path] = ()
-    """What it needs in the cluster besides, as files for `kubectl apply`, with the variables of the command."""
+    """Files of further required objects, for `kubectl apply`."""
 
     def start(self, stack: Stack, log: Path) -> Bench:
         kubectl, bootstrap = stack.plane.kubectl, stack.kafka.bootstrap()
@@ -519,7 +520,9 @@ class Contender:
         kind = from_template(self.template.read_text(), plurals, NAMESPACE, bootstrap=bootstrap)
         command = command_line(self.command, stack.kubeconfig, NAMESPACE, bootstrap)
         bench = Bench(stack, Process(command, log), kind, "contender")
-        with bench.stack.plane.api_client() as api:  # started, and connected to Kafka, once it has made one topic
+        with (
+            bench.stack.plane.api_client() as api
+        ):  # the operator is started and connected when it has created one topic
             _, _, group, version, _, namespace, plural = kind.path.split("/")
             body = kind.body("first", 1, 3, RETENTION)
             client.CustomObjectsApi(api).create_namespaced_custom_object(group, version, namespace, plural, body)
@@ -529,7 +532,7 @@ class Contender:
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How much is measured. `bare`: whether a bare client makes the same topics, for contrast."""
+    """The sizes of the measurements. `bare` includes the bare client, for comparison."""
 
     repeat: int
     topics: int
@@ -539,7 +542,7 @@ class Sizes:
 
 
 def course(bench: Bench, sizes: Sizes) -> Iterator[Row]:
-    """What ours and a contender both do, on a fresh stack."""
+    """Yield the rows that are measured for each operator, on a new stack."""
     yield bench.create("create, 6 partitions x RF 3", "t", sizes.topics, 6)
     yield bench.configure("change a config", "t", sizes.topics, 6)
     if isinstance(bench, OurBench):
@@ -549,7 +552,7 @@ def course(bench: Bench, sizes: Sizes) -> Iterator[Row]:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was measured so far: rows by name, one for each repetition, and those of topics made one by one."""
+    """The rows so far: by name, with one row per repetition, and those of topics that are created one by one."""
 
     rows: dict[str, list[Row]]
     alone: list[tuple[list[results.Cell], Conditions]]
@@ -559,7 +562,7 @@ class Found:
             self.rows.setdefault(row.what, []).append(row)
 
     def results(self) -> Iterator[results.Result]:
-        """The row of the median by seconds of each name."""
+        """Yield the results. For each name, the row is that with the median of seconds."""
         medians = [sorted(measured, key=lambda row: row.seconds)[len(measured) // 2] for measured in self.rows.values()]
         yield results.new("topics", COLUMNS, [row.cells() for row in medians], [row.conditions for row in medians])
         if self.alone:
@@ -568,7 +571,7 @@ class Found:
 
 
 def run(sizes: Sizes, contender: Contender | None = None) -> Found:
-    """Ours and the contender take turns, each on a stack of its own."""
+    """Measure Rackspan and the contender in turns, each on a new stack."""
     found = Found({}, [])
     log = Path(tempfile.gettempdir()) / f"rackspan-bench-operator-{os.getpid()}.log"
     starts: list[Callable[[Stack], Bench]] = [lambda stack: OurBench(stack, log)]
@@ -594,21 +597,27 @@ def run(sizes: Sizes, contender: Contender | None = None) -> Found:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks topics", description=__doc__)
-    parser.add_argument("--repeat", type=int, default=3, help="runs, of which the median counts (default 3)")
-    parser.add_argument("--topics", type=int, default=1000, help="topics per run (default 1000)")
-    parser.add_argument("--many", type=int, default=10_000, help="topics of the one large run, 0 for none")
-    parser.add_argument("--singles", type=int, default=100, help="topics made one by one (default 100)")
-    parser.add_argument("--no-bare", action="store_true", help="leave out the bare client")
+    parser.add_argument("--repeat", type=int, default=3, help="number of runs; the result is the median (default: 3)")
+    parser.add_argument("--topics", type=int, default=1000, help="topics per run (default: 1000)")
+    parser.add_argument("--many", type=int, default=10_000, help="topics of one large run, 0 for none (default: 10000)")
+    parser.add_argument("--singles", type=int, default=100, help="topics that are created one by one (default: 100)")
+    parser.add_argument("--no-bare", action="store_true", help="without the bare client")
     parser.add_argument("--quick", action="store_true", help="300 topics once, 30 one by one, no bare client")
     parser.add_argument("--save", action="store_true", help="write the result to benchmarks/results")
-    other = parser.add_argument_group("another operator", "measured in turn with ours, see benchmarks/results")
-    other.add_argument("--contender", metavar="CMD", help="its command; may name $kubeconfig, $namespace, $bootstrap")
-    other.add_argument("--crd", type=Path, action="append", default=[], help="its definitions, a file or folder")
-    other.add_argument("--setup", type=Path, action="append", default=[], help="what else it needs in the cluster")
-    other.add_argument("--manifest-template", type=Path, help="one topic, with $name, $partitions, $retention_ms, ...")
+    other = parser.add_argument_group("another operator", "measured in turns with Rackspan, see benchmarks/results")
+    other.add_argument(
+        "--contender", metavar="CMD", help="its command, with the variables $kubeconfig, $namespace, $bootstrap"
+    )
+    other.add_argument(
+        "--crd", type=Path, action="append", default=[], help="its CustomResourceDefinitions, a file or directory"
+    )
+    other.add_argument("--setup", type=Path, action="append", default=[], help="file with further required objects")
+    other.add_argument(
+        "--manifest-template", type=Path, help="manifest of one topic, with $name, $partitions, $retention_ms, ..."
+    )
     options = parser.parse_args(arguments)
     if (options.contender is None) != (options.manifest_template is None):
-        parser.error("--contender and --manifest-template go together")
+        parser.error("--contender and --manifest-template must be used together")
     contender = (
         Contender(options.contender, options.crd, options.manifest_template, options.setup)
         if options.contender

@@ -1,4 +1,4 @@
-"""Watches of the objects under test, which begin anew when they break."""
+"""Watches of the measured objects. They are started again after errors."""
 
 import json
 import threading
@@ -15,15 +15,16 @@ from benchmarks.contender import generation_when_ready
 
 _WATCH_SECONDS = 300
 _READ_SECONDS = 330
-"""After which a watch that says nothing, not even that it is over, is given up."""
+"""The timeout of a watch that sends nothing and does not end."""
 _CHECK_SECONDS = 2
 
 
 class Watch:
-    """Hears of all objects of a collection, in a thread of its own; what they tell is its children's.
+    """Watches all objects of a collection, in a separate thread. Subclasses handle the events.
 
-    A watch ends when the API server finds it too slow, has forgotten its version, or sends an ERROR: then all is
-    listed, and what the list lacks is gone. `ask` is the official client's call that lists the collection.
+    The API server ends a watch if it is too slow, if its version has expired, or with an ERROR. Then the objects are
+    listed again, and objects that are not in the list count as deleted. `ask` is the method of the official client that
+    lists the collection.
     """
 
     def __init__(self, ask: Callable[..., Any]) -> None:
@@ -34,7 +35,7 @@ class Watch:
         threading.Thread(target=self._follow, daemon=True).start()
 
     def take(self, what: str, found: dict[str, Any]) -> None:
-        """Learn of one event."""
+        """Handle one event of type `what` about the object `found`."""
         raise NotImplementedError
 
     def _follow(self) -> None:
@@ -51,7 +52,7 @@ class Watch:
                 for event in events_of(stream.stream(2**16)):
                     self._hear(event["type"], event["object"])
                 continue
-            time.sleep(0.5)  # the API server is away
+            time.sleep(0.5)  # the API server is not reachable
 
     def _list(self) -> str:
         found = json.loads(self._ask(_preload_content=False).data)
@@ -74,9 +75,9 @@ class Watch:
 
 
 class ReadyWatch(Watch):
-    """Which objects of a collection are Ready, at which generation and since when; and which are gone.
+    """Records which objects of a collection are Ready, with generation and time, and which ones are deleted.
 
-    `check` raises where there is nothing more to wait for.
+    `check` is called while waiting, and raises an exception to end the wait.
     """
 
     def __init__(self, api: client.ApiClient, path: str, check: Callable[[], None] = lambda: None) -> None:
@@ -89,7 +90,7 @@ class ReadyWatch(Watch):
         super().__init__(partial(ask, group, version, namespace, plural))
 
     def take(self, what: str, found: dict[str, Any]) -> None:
-        """Learn of one event."""
+        """Handle one event of type `what` about the object `found`."""
         name = found["metadata"]["name"]
         if what == "DELETED":
             self.gone.add(name)
@@ -102,11 +103,11 @@ class ReadyWatch(Watch):
         self.when[name] = time.perf_counter()
 
     def until_ready(self, names: Iterable[str], generation: int, timeout: float) -> float:
-        """Seconds on the clock when all of these were Ready at `generation`. Raises TimeoutError."""
+        """Wait until all objects are Ready for `generation`. Return the time of the last one. Raises TimeoutError."""
         return self._until(names, lambda name: self.ready.get(name, -1) >= generation, "Ready", timeout)
 
     def until_gone(self, names: Iterable[str], timeout: float) -> float:
-        """Seconds on the clock when all of these were gone. Raises TimeoutError."""
+        """Wait until all objects are deleted. Return the time of the last one. Raises TimeoutError."""
         return self._until(names, lambda name: name in self.gone, "gone", timeout)
 
     def _until(self, names: Iterable[str], holds: Callable[[str], bool], what: str, timeout: float) -> float:
@@ -114,7 +115,7 @@ class ReadyWatch(Watch):
         left = list(wanted)
 
         def reached() -> bool:
-            while left and holds(left[-1]):  # one name a call in the end, not all that are left: this hears each event
+            while left and holds(left[-1]):  # checks few names per call, because it is called for each event
                 left.pop()
             return not left
 
@@ -129,7 +130,7 @@ class ReadyWatch(Watch):
 
 
 class ToldWatch(Watch):
-    """When a collection's objects first told something: `told` gives what one of them tells, as words."""
+    """Records when objects of a collection first reported a word. `told` returns the words that an object reports."""
 
     def __init__(self, ask: Callable[..., Any], told: Callable[[dict[str, Any]], Iterable[str]]) -> None:
         self._told = told
@@ -137,22 +138,22 @@ class ToldWatch(Watch):
         super().__init__(ask)
 
     def take(self, what: str, found: dict[str, Any]) -> None:
-        """Learn of one event."""
+        """Handle one event of type `what` about the object `found`."""
         if what != "DELETED":
             now = time.perf_counter()
             for word in self._told(found):
                 self._when.setdefault(word, now)
 
     def until_told(self, word: str, timeout: float) -> float:
-        """Seconds on the clock when this was first told. Raises TimeoutError."""
+        """Wait until the word is reported. Return the time of the first report. Raises TimeoutError."""
         with self._changed:
             if not self._changed.wait_for(lambda: word in self._when, timeout):
-                raise TimeoutError(f"nobody told {word} in {timeout} s")
+                raise TimeoutError(f"no object reported {word} in {timeout} s")
             return self._when[word]
 
 
 def events_of(chunks: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """Events of a watch. It is over with an ERROR, whose object is a Status."""
+    """Yield the events of a watch up to an ERROR, whose object is a Status."""
     buffer = b""
     for chunk in chunks:
         *lines, buffer = (buffer + chunk).split(b"\n")

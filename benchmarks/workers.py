@@ -1,5 +1,5 @@
 """
-What Kafka clients in worker processes cost, against clients in this process: memory, the start, and each call.
+The cost of Kafka clients in worker processes, compared with clients in this process: memory, start, and calls.
 
     .venv/bin/python -m benchmarks workers [--save]
 """
@@ -33,17 +33,17 @@ TOPICS = [f"t{number}" for number in range(500)]
 OWNER = ObjectKey("bench", "bench")
 STARTS = 10
 STARTED = (
-    ("a worker process", ""),
+    ("worker process", ""),
     ("starts", ",d"),
-    ("ms to its first answer", ".0f"),
+    ("ms to the first response", ".0f"),
     ("CPU ms", ".0f"),
     ("MiB", ".0f"),
-    ("of its own", ".0f"),
+    ("private MiB", ".0f"),
 )
 CALLED = (
-    ("a call", ""),
+    ("call", ""),
     ("calls", ",d"),
-    ("µs in a process of its own", ",.0f"),
+    ("µs in a worker process", ",.0f"),
     ("µs in this process", ",.0f"),
     ("ratio", ".2f"),
 )
@@ -121,7 +121,7 @@ def main() -> None:
 
 
 def start_rows(kafka: KafkaCluster) -> list[list[results.Cell]]:
-    kinds = ((ClientKind.TOPICS, "for topics"), (ClientKind.REASSIGNMENTS, "that moves replicas"))
+    kinds = ((ClientKind.TOPICS, "for topics"), (ClientKind.REASSIGNMENTS, "for reassignments"))
     return [asyncio.run(starts(kafka, kind, what)) for kind, what in kinds]
 
 

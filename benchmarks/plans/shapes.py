@@ -1,8 +1,10 @@
 """
-How planning, placing and judging grow with the input, on shapes that ask for much: `python -m benchmarks.plans.shapes`.
+Time and memory of planning, placement and compliance by input size, for inputs that need much work.
 
-RF 3 and 1,000 brokers in 3 x 4 x 5 racks unless told otherwise. For `check` findings stand in the place of the bound.
-Each is done in a process of its own. Time is that of the CPU: others may be busy on the same machine.
+    .venv/bin/python -m benchmarks.plans.shapes
+
+The default is RF 3 and 1,000 brokers in 3 x 4 x 5 racks. For `check`, the column of the bound has the number of
+findings. Each measurement runs in a separate process. Times are CPU times, because other processes may use the machine.
 """
 
 import argparse
@@ -43,7 +45,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What came out: moves, the bound on them, and the fewest and the most that lies on a broker after it."""
+    """The number of moves, their lower bound, and (minimum, maximum) per broker of replicas and leaders afterwards."""
 
     moves: int
     bound: int
@@ -56,7 +58,7 @@ Work = Callable[[], Outcome]
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A kind of work, made ready for a number of partitions, and the numbers that are measured."""
+    """A kind of work. `ready` prepares it for a number of partitions. `counts` has the numbers to measure."""
 
     words: str
     ready: Callable[[int], Work]
@@ -65,7 +67,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One run: CPU seconds, bytes of memory at most, before it and with it."""
+    """One run: CPU seconds, and the peak memory in bytes, before the work and including it."""
 
     outcome: Outcome
     cpu: float
@@ -76,7 +78,7 @@ class Measured:
 def planning(
     request: Callable[[int], PlanRequest], make: Callable[[PlanRequest], Plan] = plan
 ) -> Callable[[int], Work]:
-    """Make a plan."""
+    """Return a function that prepares the planning of a request."""
 
     def ready(count: int) -> Work:
         asked = request(count)
@@ -92,7 +94,7 @@ def planning(
 
 
 def placing(known: int, size: int) -> Callable[[int], Work]:
-    """Place new partitions."""
+    """Return a function that prepares the placement of new partitions."""
 
     def ready(count: int) -> Work:
         tree = tree_of(requests.brokers(known, *requests.WIDTHS))
@@ -108,7 +110,7 @@ def placing(known: int, size: int) -> Callable[[int], Work]:
 
 
 def judging(request: Callable[[int], PlanRequest]) -> Callable[[int], Work]:
-    """Judge what lies there."""
+    """Return a function that prepares the check of the current placement."""
 
     def ready(count: int) -> Work:
         asked = request(count)
@@ -125,7 +127,7 @@ def judging(request: Callable[[int], PlanRequest]) -> Callable[[int], Work]:
 MANY = (25_000, 50_000, 100_000, 200_000, 2_000_000)
 FEWER = MANY[:-1]
 PATIENCE = 600.0
-"""Seconds for one plan, after which it is given up."""
+"""The timeout of one plan in seconds."""
 FEW = (2_500, 5_000, 10_000, 20_000)
 SHAPES: Mapping[str, Shape] = {
     "worn": Shape("1 % unfair, one broker drained, sizes known", planning(requests.worn_and_drained), MANY),
@@ -134,7 +136,9 @@ SHAPES: Mapping[str, Shape] = {
     "domains": Shape("one domain of each level drained", planning(requests.domains_drained), MANY),
     "scattered": Shape("all partitions placed at random", planning(requests.scattered), MANY),
     "sizes": Shape("the same, sizes known", planning(requests.scattered_with_sizes), MANY),
-    "crowded": Shape("all at random, half of it on an eighth of the brokers", planning(requests.crowded), FEWER),
+    "crowded": Shape(
+        "all at random, half of the replicas on an eighth of the brokers", planning(requests.crowded), FEWER
+    ),
     "crowdedeven": Shape("the same, `--rebalance`", planning(requests.crowded, rebalance), FEWER),
     "relabelled": Shape("all racks relabelled", planning(requests.relabelled), MANY),
     "raised": Shape("RF 3 to 5", planning(requests.more_replicas), MANY),
@@ -149,8 +153,8 @@ SHAPES: Mapping[str, Shape] = {
     "kinds": Shape("100 kinds of topics with brokers of their own, 300 drained", planning(requests.own_brokers), FEWER),
     "lists": Shape("topics with a list of brokers each, 300 drained", planning(requests.own_lists), FEWER),
     "loosened": Shape("`maxSkew` 2, 300 brokers drained", planning(requests.loosened), FEWER),
-    "wrong": Shape("5,000 brokers, 1 % wrong, sizes known", planning(requests.some_wrong), FEWER),
-    "deep": Shape("5,000 brokers in five levels, 1 % wrong", planning(requests.some_wrong_deep), FEWER),
+    "wrong": Shape("5,000 brokers, 1 % unfair, sizes known", planning(requests.some_wrong), FEWER),
+    "deep": Shape("5,000 brokers in five levels, 1 % unfair", planning(requests.some_wrong_deep), FEWER),
     "deepdrained": Shape("5,000 brokers in five levels, 1,500 drained", planning(requests.deep_drained), FEWER),
     "deepscattered": Shape("5,000 brokers in five levels, all at random", planning(requests.deep_scattered), FEWER),
     "uneven": Shape("racks of unequal depth, 300 brokers drained", planning(requests.uneven_drained), FEWER),
@@ -183,7 +187,10 @@ def cells(words: str, count: int, found: Measured, growth: float | None) -> list
 
 
 def run(names: tuple[str, ...], most: int, seconds: float) -> Result:
-    """Measure the two largest of each shape in processes of their own, given up if one takes longer. Gives the last."""
+    """Measure the two largest sizes of each shape in separate processes. Return a table of the larger ones.
+
+    `most` is the maximum number of partitions. `seconds` is the timeout of one size.
+    """
     print(f"{describe()}; load {os.getloadavg()[0]:.1f}\n", flush=True)
     rows, conditions = [], []
     for name in names:
@@ -191,11 +198,11 @@ def run(names: tuple[str, ...], most: int, seconds: float) -> Result:
         largest: tuple[list[Cell], Conditions] | None = None
         for count in [count for count in SHAPES[name].counts if count <= most][-2:]:
             command = [sys.executable, "-m", "benchmarks.plans.shapes", "--one", name, str(count)]
-            bystanders = Bystanders(lambda: sum(os.times()[:4]))  # those of its children included
+            bystanders = Bystanders(lambda: sum(os.times()[:4]))  # includes ended children
             try:
                 done = subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=seconds)
             except subprocess.TimeoutExpired:
-                print(f"{SHAPES[name].words}: {count:,} given up after {seconds:,.0f} s", flush=True)
+                print(f"{SHAPES[name].words}: {count:,} stopped after {seconds:,.0f} s", flush=True)
                 break
             told = json.loads(done.stdout)
             found = Measured(**told | {"outcome": Outcome(**told["outcome"])})
@@ -213,9 +220,9 @@ def run(names: tuple[str, ...], most: int, seconds: float) -> Result:
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.plans.shapes", description=__doc__)
-    parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"any of {', '.join(SHAPES)} (default all)")
-    parser.add_argument("--most", type=int, default=200_000, help="most partitions (default 200000)")
-    parser.add_argument("--timeout", type=float, default=PATIENCE, help="seconds for one plan (default 600)")
+    parser.add_argument("shapes", nargs="*", metavar="SHAPE", help=f"any of {', '.join(SHAPES)} (default: all)")
+    parser.add_argument("--most", type=int, default=200_000, help="maximum number of partitions (default: 200000)")
+    parser.add_argument("--timeout", type=float, default=PATIENCE, help="timeout of one plan in seconds (default: 600)")
     parser.add_argument("--save", action="store_true", help="write the result to benchmarks/results")
     parser.add_argument("--one", nargs=2, metavar=("SHAPE", "PARTITIONS"), help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -1,6 +1,6 @@
-"""Results as JSON, one file a benchmark, machine and day, and the tables in README.md that are made of them.
+"""Results as JSON, one file per benchmark, machine and day, and the tables of README.md that are generated from them.
 
-`python -m benchmarks.results` writes the tables of README.md anew, each between its two marks:
+`python -m benchmarks.results` generates the tables of README.md, each between two marks:
 
     <!-- table: topics -->
     <!-- end of table -->
@@ -26,7 +26,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A table of one benchmark. `formats` has how a column's numbers are written, as in `.1f` or `,d`."""
+    """The table of one benchmark. `formats` has the number format of each column, such as `.1f` or `,d`."""
 
     benchmark: str
     machine: str
@@ -35,22 +35,22 @@ class Result:
     formats: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     conditions: Sequence[Conditions]
-    """Those of each row."""
+    """The conditions of each row."""
 
     @property
     def quiet(self) -> bool:
-        """Whether nobody else used the machine in any row."""
+        """Whether the machine was quiet in all rows."""
         return all(each.quiet for each in self.conditions)
 
     def table(self) -> str:
-        """As Markdown, with the load, what was stolen and what others took beside each row."""
+        """Return the table as Markdown. Each row ends with the load, the steal time, and the CPU of other processes."""
         columns = (*self.columns, "load before", "stolen", "others")
         lines = [f"| {' | '.join(columns)} |", f"| --- |{' ---: |' * (len(columns) - 1)}"]
         for row, seen in zip(self.rows, self.conditions, strict=True):
             cells = [_written(cell, form) for cell, form in zip(row, self.formats, strict=True)]
             cells += [f"{seen.load:.1f}", f"{seen.stolen:.0%}", "" if seen.others is None else f"{seen.others:.0%}"]
             lines.append(f"| {' | '.join(cells)} |")
-        told = "a quiet machine" if self.quiet else "**a machine that others used: no figures to keep**"
+        told = "the machine was quiet" if self.quiet else "**the machine was not quiet: do not use these figures**"
         return "\n".join((*lines, "", f"{self.measured}, {self.machine}; {told}.", ""))
 
 
@@ -60,7 +60,7 @@ def new(
     rows: Sequence[Sequence[Cell]],
     conditions: Sequence[Conditions],
 ) -> Result:
-    """A result of this machine, of today. `columns` are names and formats."""
+    """Return a result of this machine and of today. `columns` are pairs of name and format."""
     names, formats = zip(*columns, strict=True)
     return Result(benchmark, machine.name(), datetime.now(UTC).date(), names, formats, rows, conditions)
 
@@ -83,13 +83,13 @@ def load(path: Path) -> Result:
 
 
 def latest(benchmark: str, folder: Path = FOLDER) -> Result:
-    """The newest result of a benchmark, one of a quiet machine first. Raises ValueError where there is none."""
+    """Return the newest result of a quiet machine, else the newest one. Raises ValueError if there is none."""
     found = [result for path in folder.glob("*.json") if (result := load(path)).benchmark == benchmark]
     return max(found, key=lambda result: (result.quiet, result.measured, result.machine))
 
 
 def with_tables(text: str, folder: Path = FOLDER) -> str:
-    """The text with each marked table made anew."""
+    """Return the text with its marked tables generated again."""
     return _MARKED.sub(lambda found: f"{found[1]}\n{latest(found[2], folder).table()}\n{found[3]}", text)
 
 

@@ -1,4 +1,4 @@
-"""Writes the tables of README.md anew."""
+"""Generate the tables of README.md."""
 
 from benchmarks.results import PAGE, with_tables
 

@@ -38,8 +38,8 @@ def test_table_shows_the_conditions_of_a_row_and_warns_of_a_busy_machine():
     table = result([QUIET, Conditions(0.4, 0.2, None)]).table().splitlines()
     assert table[2] == "| operator: create | 1,000 | 16.1 |  | 0.4 | 1% | 2% |"
     assert table[3] == "| operator: create | 1,000 | 16.1 |  | 0.4 | 20% |  |"
-    assert "no figures to keep" in table[-1]
-    assert "no figures to keep" not in result([QUIET]).table()
+    assert "do not use these figures" in table[-1]
+    assert "do not use these figures" not in result([QUIET]).table()
 
 
 def test_result_of_a_quiet_machine_is_preferred_to_a_newer_one(tmp_path):

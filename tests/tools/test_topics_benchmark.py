@@ -117,7 +117,7 @@ def test_watch_records_the_time_of_the_first_report_of_a_word():
     )
     watch = ToldWatch(objects.list_namespaced_custom_object, lambda found: found["words"])
     assert watch.until_told("old", 90) <= watch.until_told("new", 90) == watch.until_told("new", 90)
-    with pytest.raises(TimeoutError, match="nobody told last"):
+    with pytest.raises(TimeoutError, match="no object reported last"):
         watch.until_told("last", 0.01)
 
 
