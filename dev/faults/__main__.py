@@ -1,8 +1,9 @@
 """
-`make faults`: on real brokers, under traffic, `rackspan apply` and the operator are killed, and their worlds break.
+`make faults`: kill `rackspan apply` and the operator, and break Kafka and Kubernetes, on real brokers with traffic.
 
-Each part first has its processes killed (SIGKILL) before or after each kind of step, or at any moment, while plans are
-carried out. Then one scene after the other breaks something. After each nothing may be lost or left over.
+Each part executes plans. It first kills its processes (SIGKILL) before or after each kind of step, or at a random time.
+Then it plays the scenes, which break something one by one. After each of them, the run checks that no message is lost,
+and that no reassignment, throttle or finalizer is left.
 """
 
 import argparse
@@ -103,7 +104,7 @@ def operated(run: Run, kafka: KafkaCluster, plane: ControlPlane, directory: Path
         operators.killed(cluster, run.kills())
         copied = cluster.logs_made(operators.TOPIC) - before
         print(f"{table(cluster.kills)}\n", flush=True)
-        print(f"{cluster.moves} replicas to copy, {copied} copies begun\n", flush=True)
+        print(f"{cluster.moves} replicas to copy, {copied} copies started\n", flush=True)
         if copied != cluster.moves:
             run.failures += 1
         cluster.fill(operators.TOPIC, FILLED)
@@ -115,11 +116,13 @@ def operated(run: Run, kafka: KafkaCluster, plane: ControlPlane, directory: Path
 def main() -> int:
     """Run the selected parts and print the results as Markdown."""
     parser = argparse.ArgumentParser(prog="make faults", description=__doc__)
-    parser.add_argument("--part", choices=PARTS, action="append", help="only this one (default: both)")
-    parser.add_argument("--kills", type=int, default=100, help="in each part")
+    parser.add_argument("--part", choices=PARTS, action="append", help="only this part (default: both)")
+    parser.add_argument("--kills", type=int, default=100, help="number of kills in each part (default: 100)")
     parser.add_argument("--scene", action="append", metavar="WORDS", help="only scenes with these words in their names")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--minutes", type=float, default=15, help="no further kills of a part after so long")
+    parser.add_argument(
+        "--minutes", type=float, default=15, help="minutes after which a part stops killing (default: 15)"
+    )
     parser.add_argument("--first", type=int, default=0, help="number of the step of the first kill")
     options = parser.parse_args()
     distribution = find_distribution()

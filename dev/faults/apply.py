@@ -70,13 +70,13 @@ def broker_comes_back(bench: Bench) -> str:
     life = bench.start(*wish, *SLOW)
     target = eventually(bench.taker, "a copy under way") - 1
     bench.kafka.kill_broker(target)
-    eventually(lambda: "BrokerOffline" in life.said, "word of the broker")
+    eventually(lambda: "BrokerOffline" in life.said, "the condition of the broker")
     bench.kafka.start_broker(target)
     if life.ended():
         raise FaultError(life.said[-1500:])
     bench.nothing_left_over()
     bench.settled(wish)
-    return "waited with BrokerOffline, then carried out whole"
+    return "waited with BrokerOffline, then completed"
 
 
 def broker_stays_away(bench: Bench) -> str:
@@ -88,7 +88,7 @@ def broker_stays_away(bench: Bench) -> str:
     code = life.ended()
     if code != 4 or "BrokerOffline" not in life.said:
         raise FaultError(f"exit code {code}: {life.said[-1500:]}")
-    eventually(lambda: not bench.throttles(TOPIC), "no throttle on those who live")
+    eventually(lambda: not bench.throttles(TOPIC), "no throttle on running brokers")
     code, said = bench.run("--cancel", "--patience", "20")
     if code not in (0, 4):
         raise FaultError(f"cancelled: exit code {code}: {said[-1500:]}")
@@ -100,7 +100,7 @@ def broker_stays_away(bench: Bench) -> str:
         if code:
             raise FaultError(f"cancelled again: exit code {code}: {said[-1500:]}")
     bench.nothing_left_over()
-    return "exit code 4, saying BrokerOffline; cancelled; its own throttle cleared once it was back"
+    return "exit code 4 with BrokerOffline; cancelled; the throttle of the broker was removed after its return"
 
 
 def controller_is_killed(bench: Bench) -> str:
@@ -115,7 +115,7 @@ def controller_is_killed(bench: Bench) -> str:
         raise FaultError(life.said[-1500:])
     bench.nothing_left_over()
     bench.settled(wish)
-    return "carried out whole by another controller"
+    return "completed with another controller"
 
 
 def topic_is_deleted(bench: Bench) -> str:
@@ -127,7 +127,7 @@ def topic_is_deleted(bench: Bench) -> str:
     if code != 4 or "Gone" not in life.said:
         raise FaultError(f"exit code {code}: {life.said[-1500:]}")
     bench.nothing_left_over()
-    return "exit code 4, saying Gone"
+    return "exit code 4 with Gone"
 
 
 def partitions_are_added(bench: Bench) -> str:
@@ -141,7 +141,7 @@ def partitions_are_added(bench: Bench) -> str:
     sizes = [len(state.replicas) for _, state in sorted(bench.states(topic).items())]
     if sizes[:PARTITIONS] != [4] * PARTITIONS:
         raise FaultError(f"replicas per partition: {sizes}")
-    return "carried out whole; the new partition is nobody's plan"
+    return "completed; the new partition is not part of the plan"
 
 
 def throttle_of_one_byte(bench: Bench) -> str:
@@ -153,7 +153,7 @@ def throttle_of_one_byte(bench: Bench) -> str:
     if life.ended() < 0:
         bench.kills[AT_ANY_MOMENT] += 1
     finish(bench, wish)
-    return "killed, gone on with 50 MB/s, carried out whole"
+    return "killed, continued with 50 MB/s, completed"
 
 
 def somebody_else_reassigns(bench: Bench) -> str:
@@ -168,9 +168,9 @@ def somebody_else_reassigns(bench: Bench) -> str:
         raise FaultError(f"exit code {code}: {life.said[-1500:]}")
     replicas = bench.states(topic)[TopicPartition(topic, number)].replicas
     if list(replicas) != theirs:
-        raise FaultError(f"theirs became {replicas}")
+        raise FaultError(f"the reassignment of the other client became {replicas}")
     bench.nothing_left_over()
-    return "exit code 4, saying ChangedByOthers; theirs is as they wanted it, the rest was carried out"
+    return "exit code 4 with ChangedByOthers; the other reassignment is unchanged, the rest was completed"
 
 
 def _raised(bench: Bench, name: str, *more: str) -> tuple[str, Life]:
@@ -196,11 +196,11 @@ def _slow_drain(bench: Bench) -> list[str]:
 
 
 SCENES: dict[str, Callable[[Bench], str]] = {
-    "a broker is killed in the middle and comes back": broker_comes_back,
-    "a broker is killed in the middle and stays away": broker_stays_away,
+    "a broker is killed during the copy and comes back": broker_comes_back,
+    "a broker is killed during the copy and stays offline": broker_stays_away,
     "the active controller of three is killed": controller_is_killed,
     "a topic of the plan is deleted": topic_is_deleted,
-    "somebody else adds a partition": partitions_are_added,
+    "another client adds a partition": partitions_are_added,
     "a throttle of 1 byte/s": throttle_of_one_byte,
-    "somebody else reassigns a partition of the plan": somebody_else_reassigns,
+    "another client reassigns a partition of the plan": somebody_else_reassigns,
 }

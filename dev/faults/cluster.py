@@ -105,7 +105,7 @@ class Cluster:
         wanted = {at: tuple(replicas) for at, replicas in targets.items()}
         outcomes = self.asked(lambda admin: admin.alter(wanted))
         if any(outcomes.values()):
-            raise FaultError(f"somebody else's reassignment was refused: {outcomes}")
+            raise FaultError(f"the reassignment of the other client was rejected: {outcomes}")
 
     def asked(self, question: Callable[[KafkaReassignments], Any]) -> Any:
         """Return the result of a call with a new admin client."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-ELECTED = "a leader elected"
+ELECTED = "leader election"
 """The last step of a plan, if it happens. Random steps would rarely hit it."""
 _AT_ANY_MOMENT = 0.2
 

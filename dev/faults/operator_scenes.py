@@ -34,8 +34,8 @@ def two_operators(operated: Operated) -> str:
     other.end()
     copied, moves = operated.logs_made(TOPIC) - before, operated.now(one).status.moves
     if copied != moves:
-        raise FaultError(f"{copied} copies begun, of {moves} planned")
-    return f"carried out whole; {copied} copies begun of {moves} planned"
+        raise FaultError(f"{copied} copies started, {moves} planned")
+    return f"completed; {copied} copies started, {moves} planned"
 
 
 def frozen_operator(operated: Operated) -> str:
@@ -49,8 +49,8 @@ def frozen_operator(operated: Operated) -> str:
     operated.operator.send(signal.SIGCONT)
     other.end()
     operated.tended = [operated.operator]
-    operated.until(lambda: operated.is_ready(TOPIC), "the first one to be back")
-    return f"the other one took over the Lease: {operated.now(one).status.message}"
+    operated.until(lambda: operated.is_ready(TOPIC), "the first operator to resume")
+    return f"the other operator took over the Lease: {operated.now(one).status.message}"
 
 
 def api_server_hangs(operated: Operated) -> str:
@@ -73,7 +73,7 @@ def object_is_deleted(operated: Operated) -> str:
     operated.delete("Reassignment", one.meta.name)
     _gone(operated, one)
     _again(operated)
-    return "taken back before the object went; the plan was made and approved anew, and carried out"
+    return "reverted before the object was deleted; a new plan was approved and completed"
 
 
 def object_is_torn_away(operated: Operated) -> str:
@@ -83,7 +83,7 @@ def object_is_torn_away(operated: Operated) -> str:
     operated.delete("Reassignment", one.meta.name)
     _gone(operated, one)
     _again(operated)
-    return "throttles cleared, and what was under way ended in Kafka; the rest was planned anew, and carried out"
+    return "throttles removed; reassignments in progress ended in Kafka; a new plan for the rest was completed"
 
 
 def node_is_relabelled(operated: Operated) -> str:
@@ -94,7 +94,7 @@ def node_is_relabelled(operated: Operated) -> str:
     said = operated.ended(one, ReassignmentState.STOPPED)
     relabel_node(operated.core, f"node-{taker}", operated.where[taker].labels)
     _again(operated)
-    return f"{said}; labelled back, planned anew, and carried out"
+    return f"{said}; the old label was restored, and a new plan was completed"
 
 
 def topic_is_deleted(operated: Operated) -> str:
@@ -141,7 +141,7 @@ def objects_are_released(operated: Operated) -> str:
     operated.throttle(FAST)
     operated.carried_out()
     said = operated.now(one).status.message
-    return f"{done.stdout.strip()}; copies under way ended in Kafka; installed again: {said}"
+    return f"{done.stdout.strip()}; copies in progress ended in Kafka; installed again: {said}"
 
 
 def partitions_are_added(operated: Operated) -> str:
@@ -155,7 +155,7 @@ def partitions_are_added(operated: Operated) -> str:
     if sizes[:PARTITIONS] != [4] * PARTITIONS:
         raise FaultError(f"replicas per partition: {sizes}")
     operated.delete("KafkaTopic", topic)
-    return f"Succeeded: {said}; the new partition is nobody's plan"
+    return f"Succeeded: {said}; the new partition is not part of the plan"
 
 
 def controller_is_killed(operated: Operated) -> str:
@@ -166,7 +166,7 @@ def controller_is_killed(operated: Operated) -> str:
     operated.throttle(FAST)
     operated.carried_out()
     operated.kafka.resume()
-    return f"carried out whole by another controller: {operated.now(one).status.message}"
+    return f"completed with another controller: {operated.now(one).status.message}"
 
 
 def disk_is_lost(operated: Operated) -> str:
@@ -179,14 +179,14 @@ def disk_is_lost(operated: Operated) -> str:
     disk.write_text("no directory")
     operated.until(lambda: operated.has_lost_disk(taker), "the broker to notice")
     operated.throttle(FAST)
-    operated.until(lambda: operated.now(one).ended or operated.now(one).status.waiting, "the plan to wait or to end")
+    operated.until(lambda: operated.now(one).ended or operated.now(one).status.waiting, "the plan to wait or end")
     said = operated.now(one).status.message
     operated.kafka.stop_broker(taker)
     disk.unlink()
     away.rename(disk)
     operated.kafka.start_broker(taker)
     operated.carried_out()
-    return f"{said}; carried out whole once the disk was back"
+    return f"{said}; completed after the disk was back"
 
 
 def _without_api_server(
@@ -206,7 +206,7 @@ def _without_api_server(
     comes_back(operated.plane, _API_SERVER)
     operated.throttle(FAST)
     operated.carried_out()
-    return f"carried out whole: {operated.now(one).status.message}"
+    return f"completed: {operated.now(one).status.message}"
 
 
 def _slow(operated: Operated, rate: int = SLOW) -> Reassignment:
@@ -234,22 +234,22 @@ def _raised(operated: Operated, name: str, **spec: object) -> tuple[str, Reassig
 
 def _gone(operated: Operated, one: Reassignment) -> None:
     operated.until(
-        lambda: one.meta.uid not in {other.meta.uid for other in operated.reassignments()}, "the object to go"
+        lambda: one.meta.uid not in {other.meta.uid for other in operated.reassignments()}, "the deletion of the object"
     )
 
 
 SCENES: dict[str, Callable[[Operated], str]] = {
-    "a second operator with a Lease of its own": two_operators,
-    "the operator hangs, another one takes over, and it wakes up": frozen_operator,
+    "a second operator with a separate Lease": two_operators,
+    "the operator hangs, another one takes over, and it resumes": frozen_operator,
     "the API server hangs for a minute": api_server_hangs,
     "the API server is stopped for 20 seconds": api_server_is_stopped,
     "the Reassignment is deleted": object_is_deleted,
     "the Reassignment is deleted without its finalizer": object_is_torn_away,
     "a node is relabelled": node_is_relabelled,
     "a topic of the plan is deleted in Kafka": topic_is_deleted,
-    "the owner deletes a topic of the plan and makes it anew": topic_is_made_anew,
-    "the operator ends, and `rackspan release` lets all objects go": objects_are_released,
-    "somebody adds a partition": partitions_are_added,
+    "the owner deletes a topic of the plan and creates it again": topic_is_made_anew,
+    "the operator ends, and `rackspan release` releases all objects": objects_are_released,
+    "another client adds a partition": partitions_are_added,
     "the active controller of three is killed": controller_is_killed,
     "the disk of a new replica is lost": disk_is_lost,
 }

@@ -327,7 +327,9 @@ def killed(operated: Operated, plan: Kills) -> None:
         operated.carried_out()
         operated.led_by_preferred(TOPIC)
         if operated.kills.total() == before:
-            raise FaultError("two whole plans were carried out without a kill: the steps are not those of the operator")
+            raise FaultError(
+                "two plans were completed without a kill, so the names of the steps do not match the operator"
+            )
     operated.operator.meet(iter(()))
 
 

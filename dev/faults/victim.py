@@ -29,17 +29,17 @@ from rackspan.reconcile.plans.reassignment_status import ReassignmentWriter, Sta
 IMPORTED = Executor, operator
 """The commands import these late. Here they are imported once before the forks."""
 POINTS: dict[tuple[type, str], str] = {
-    (JournalFile, "write"): "the journal written",
-    (KubeReassignments, "create"): "the Reassignment made",
-    (StatusJournal, "write"): "the record written",
-    (ReassignmentWriter, "write"): "the status written",
-    (ReassignmentWriter, "release"): "the finalizer taken off",
+    (JournalFile, "write"): "write of the journal",
+    (KubeReassignments, "create"): "creation of the Reassignment",
+    (StatusJournal, "write"): "write of the record",
+    (ReassignmentWriter, "write"): "write of the status",
+    (ReassignmentWriter, "release"): "removal of the finalizer",
     **{
         (client, name): words
         for client in (KafkaReassignments, WorkerClient)  # of the command, and of the operator in a worker process
         for name, words in (
-            ("set_settings", "throttles set or cleared"),
-            ("alter", "a replica list asked for"),
+            ("set_settings", "change of throttles"),
+            ("alter", "request of a replica list"),
             ("elect", ELECTED),
         )
     },
