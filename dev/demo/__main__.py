@@ -1,4 +1,4 @@
-"""python -m dev.demo: from nothing to topics over regions, zones and racks, on real programs, checking what it says."""
+"""python -m dev.demo: create topics over regions, zones and racks, on real programs, and check each claim."""
 
 import argparse
 import signal
@@ -28,10 +28,8 @@ _EXPECTED = (
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m dev.demo", description=__doc__)
-    parser.add_argument("--keep", action="store_true", help="leave everything running, to go on by hand")
-    parser.add_argument(
-        "--acts", type=int, metavar="N", help="play the first N acts only; 2 are what the tutorial needs"
-    )
+    parser.add_argument("--keep", action="store_true", help="leave everything running, for your own commands")
+    parser.add_argument("--acts", type=int, metavar="N", help="play only the first N acts; the tutorial needs 2")
     return parser
 
 
@@ -55,25 +53,25 @@ def main() -> int:
 
 def _play(*, keep: bool, acts: int | None) -> None:
     if named_stacks.down(NAME):
-        say("ended the demo that was left here")
+        say("stopped a demo that was still running")
     terminal, directory = Terminal(), named_stacks.directory_of(NAME)
-    processes = Processes.attached(directory)  # all of it dies with this process, unless it is told to stay
+    processes = Processes.attached(directory)  # all processes end with this one, unless `stay` is called
     try:
         play(terminal, directory, processes, acts)
         if keep:
             processes.stay()
     except BaseException:
         processes.end(grace=0)
-        say(f"the demo's processes are ended; their logs are in {directory / 'logs'}")
+        say(f"the processes of the demo have ended; their logs are in {directory / 'logs'}")
         raise
     terminal.times()
     if keep:
-        terminal.say("It goes on running until `make down`. To go on by hand:")
+        terminal.say("The stack runs until `make down`. For your own commands:")
         terminal.show(f'eval "$({named_stacks.COMMAND} kubectl-env --name {NAME})"')
         terminal.show("kubectl get kafkatopics --namespace shop --watch")
     else:
         named_stacks.down(NAME)
-        terminal.say("All of it is ended and deleted. `make demo DEMO_ARGS=--keep` leaves it running.")
+        terminal.say("The stack is stopped and deleted. `make demo DEMO_ARGS=--keep` leaves it running.")
 
 
 def _interrupt(_number: int, _frame: FrameType | None) -> None:

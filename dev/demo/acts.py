@@ -66,7 +66,9 @@ def _acts(terminal: Terminal, directory: Path, processes: Processes) -> Iterator
         _operator(terminal, plane, processes, port)
         racks.publish(terminal)
 
-    with terminal.act("A Kubernetes of nine nodes, the operator, and a Kafka that takes its racks from the nodes"):
+    with terminal.act(
+        "A Kubernetes cluster of nine nodes, the operator, and a Kafka cluster with the racks of the nodes"
+    ):
         stage = Stage(
             terminal,
             named_stacks.start(
@@ -81,27 +83,27 @@ def _acts(terminal: Terminal, directory: Path, processes: Processes) -> Iterator
     with terminal.act("Where the replicas are"):
         placed = _placements(stage)
     yield
-    with terminal.act("What cannot be"):
+    with terminal.act("A topic that cannot be placed"):
         _impossible(stage, placed)
     yield
-    with terminal.act("A node turns out to stand elsewhere"):
+    with terminal.act("A node is relabelled"):
         _relabel(stage, placed)
         _label_back(stage)
     yield
-    with terminal.act("What draining a broker would cost"):
+    with terminal.act("A plan that drains a broker"):
         _drain(stage)
     yield
-    with terminal.act("A topic grows, and somebody changes its config behind the operator's back"):
+    with terminal.act("A topic gets partitions, and another client changes its config"):
         _grow_and_drift(stage, placed)
     yield
-    scanned = terminal.act("A topic is broken behind everybody's back, and a scan finds it")
+    scanned = terminal.act("Another client moves a partition, and a scan finds the violation")
     with scanned, stage.running.control_plane.api_client() as api, _bare_pods(stage.running, api, processes):
         Scanning(stage, port, directory / "history").play()
     yield
-    with terminal.act("Rack drained, factor raised, node relabelled: one plan, approved, carried out under load"):
+    with terminal.act("One plan drains a rack, raises a replication factor and follows a label, with traffic"):
         Moving(stage).play()
     yield
-    with terminal.act("A broker takes its node's new rack, and a consumer reads from the nearest broker"):
+    with terminal.act("A broker gets the new rack of its node, and a consumer reads from the nearest broker"):
         ReadingNear(stage, racks, plugins).play()
     yield
 
@@ -111,8 +113,8 @@ def _acts(terminal: Terminal, directory: Path, processes: Processes) -> Iterator
 
 def _nodes(terminal: Terminal) -> None:
     terminal.say(
-        "Two regions, five zones, seven racks, and uneven on purpose. In a shell of your own, this line makes all of "
-        "the commands below work while the demo runs:"
+        "There are two regions, five zones and seven racks, uneven on purpose. With this line in your own shell, all "
+        "commands below work while the demo runs:"
     )
     terminal.show(f'eval "$({named_stacks.COMMAND} kubectl-env --name {NAME})"')
     terminal.run(f"kubectl get nodes -L {','.join(LEVELS.values())}")
@@ -125,8 +127,8 @@ def _operator(terminal: Terminal, plane: ControlPlane, processes: Processes, por
     terminal.run("kubectl get crd")
     terminal.run("kubectl create namespace rackspan && kubectl create namespace shop")
     terminal.say(
-        "The chart's rights and ServiceAccount. Its Deployment is left out: these nodes run no containers, so the "
-        "operator runs beside them, as a process with the rights of that ServiceAccount and no others."
+        "The permissions and the ServiceAccount of the chart, without its Deployment: these nodes run no containers. "
+        "So the operator runs as a process, with only the permissions of this ServiceAccount."
     )
     terminal.run(
         f"{_short(_helm())} template rackspan charts/rackspan --namespace rackspan "
@@ -170,8 +172,8 @@ def _apply(stage: Stage) -> None:
     terminal = stage.terminal
     terminal.run(f"kubectl apply {IN_SHOP} --filename examples/")
     terminal.say(
-        "The samples look for Kafka behind a Service, kafka-bootstrap.kafka:9092. These brokers listen on loopback, so "
-        "the topology is told:"
+        "The samples expect Kafka at the Service kafka-bootstrap.kafka:9092. These brokers listen on loopback, so the "
+        "topology needs another address:"
     )
     bootstrap = ",".join(stage.running.kafka.bootstrap().split(",")[:3])
     stage.patch("racktopology main", {"kafka": {"bootstrapServers": bootstrap}})
@@ -184,7 +186,7 @@ def _apply(stage: Stage) -> None:
 
 def _placements(stage: Stage) -> dict[str, Replicas]:
     terminal = stage.terminal
-    terminal.say("What Kafka itself says, by its own tool:")
+    terminal.say("The output of Kafka's own tool:")
     described = stage.kafka("TopicCommand", "--describe")
     placed, configs = dict(replicas_by_topic(described)), configs_by_topic(described)
     if missing := set(PLACED) - set(placed):
@@ -220,7 +222,7 @@ def _placements(stage: Stage) -> dict[str, Replicas]:
 
 def _impossible(stage: Stage, placed: dict[str, Replicas]) -> None:
     terminal = stage.terminal
-    terminal.say("archive wants every write in three regions, and there are two. Its condition says what would help:")
+    terminal.say("archive requires every write in three regions, and there are two. Its condition has the remedy:")
     condition = '.status.conditions[?(@.type=="Stalled")]'
     terminal.run(
         f"kubectl get kafkatopic archive {IN_SHOP} -o jsonpath='{{{condition}.reason}}: {{{condition}.message}}'"
@@ -228,14 +230,14 @@ def _impossible(stage: Stage, placed: dict[str, Replicas]) -> None:
     stalled = find_condition(stage.topic("archive").status.conditions, STALLED)
     terminal.check(
         stalled is not None and stalled.reason == Reason.DURABILITY_UNSATISFIABLE and "archive" not in placed,
-        "archive: refused with the smallest change that would help, and nothing was created",
+        "archive: rejected with the smallest change that is required, and not created",
     )
 
 
 def _relabel(stage: Stage, placed: dict[str, Replicas]) -> None:
     terminal = stage.terminal
     terminal.say(
-        "node-3 was labelled eu/eu-1b by mistake: it stands in us/us-1a. Every partition of payments, which must stay "
+        "The label eu/eu-1b of node-3 is wrong: the node is in us/us-1a. Every partition of payments, which must stay "
         "in /eu, has a replica there."
     )
     terminal.run(f"kubectl label node node-3 --overwrite {REGION_LABEL}=us {ZONE_LABEL}=us-1a")
@@ -243,15 +245,13 @@ def _relabel(stage: Stage, placed: dict[str, Replicas]) -> None:
     terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=RacksInSync=False --timeout=300s")
     terminal.run(f"kubectl wait kafkatopic/payments {IN_SHOP} --for=condition=Compliant=False --timeout=300s")
     seconds = time.monotonic() - since
-    terminal.check(seconds < _SECONDS_TO_NOTICE, f"both noticed it {seconds:.1f} s after the label changed")
+    terminal.check(seconds < _SECONDS_TO_NOTICE, f"both conditions changed {seconds:.1f} s after the label")
     eventually(lambda: _counted(stage), "the topology to count its topics")
     terminal.run(f"kubectl get racktopologies,kafkatopics {IN_SHOP}")
     for kind, name, condition in (("racktopology", "main", "RacksInSync"), ("kafkatopic", "payments", "Compliant")):
         path = f'{{.status.conditions[?(@.type=="{condition}")].message}}'
         terminal.run(f"kubectl get {kind} {name} {IN_SHOP} -o jsonpath='{path}'")
-    terminal.say(
-        "The samples in its status, five at most, and the picture of before with brokers where they stand now:"
-    )
+    terminal.say("The samples in its status (at most five), and the picture with the current racks of the brokers:")
     fields = '{.partition}{"  "}{.level}{" "}{.domain}{"  "}{.reason}'
     terminal.run(
         f"kubectl get kafkatopic payments {IN_SHOP} -o jsonpath="
@@ -261,11 +261,11 @@ def _relabel(stage: Stage, placed: dict[str, Replicas]) -> None:
     told = stage.topic("payments").status.compliance
     terminal.check(
         told is not None and (told.non_compliant, told.moves) == (assessment.non_compliant, assessment.moves) == (4, 4),
-        "payments: 4 of 4 partitions are not as asked, and 4 replicas would have to move",
+        "payments: 4 of 4 partitions are non-compliant, and 4 replicas would have to move",
     )
     terminal.say(
-        "Plans wait until labels have stayed the same for 15 seconds, so one that flaps starts none. Then there is "
-        "one that would fix it, with its certificate. Nothing is moved unasked:"
+        "The operator makes a plan after the labels have not changed for 15 seconds, so a flapping label starts none. "
+        "The plan has a certificate, and needs an approval:"
     )
     eventually(lambda: stage.topic("payments").status.plan is not None, "a plan for payments")
     terminal.run(f"kubectl get kafkatopic payments {IN_SHOP} -o jsonpath='{_READY_MESSAGE}'")
@@ -282,7 +282,7 @@ def _relabel(stage: Stage, placed: dict[str, Replicas]) -> None:
 
 def _label_back(stage: Stage) -> None:
     terminal = stage.terminal
-    terminal.say("The label was right after all:")
+    terminal.say("The old label was correct, so it is restored:")
     terminal.run(f"kubectl label node node-3 --overwrite {REGION_LABEL}=eu {ZONE_LABEL}=eu-1b")
     terminal.run(f"kubectl wait kafkatopic {' '.join(PLACED)} {IN_SHOP} --for=condition=Compliant --timeout=300s")
     terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=RacksInSync --timeout=300s")
@@ -292,7 +292,7 @@ def _drain(stage: Stage) -> None:
     terminal = stage.terminal
     server = stage.running.kafka.bootstrap().split(",")[0]
     command = f"{RACKSPAN} plan --bootstrap-server {server} --topic 'orders|sessions' --drain-broker 5"
-    terminal.say("The command line needs no Kubernetes; any Kafka will do. As a person reads it, and for a pipeline:")
+    terminal.say("The command line only needs Kafka, not Kubernetes. It prints text for users, and JSON for scripts:")
     terminal.run(f"{command} --levels {','.join(LEVELS)}")
     plan = json.loads(terminal.run(f"{command} -o json | python3 -c '{_CERTIFICATE}'"))
     terminal.check(
@@ -306,21 +306,21 @@ def _grow_and_drift(stage: Stage, placed: dict[str, Replicas]) -> None:
     stage.patch("kafkatopic orders", {"partitions": 9})
     terminal.run(f"kubectl wait kafkatopic/orders {IN_SHOP} --for=jsonpath='{{.status.partitions}}'=9 --timeout=300s")
     stage.kafka("ConfigCommand", "--alter", "--topic", "orders", "--add-config", "retention.ms=1000")
-    terminal.say(f"Whole clusters are compared every {_RESYNC_SECONDS} seconds here (a minute unless told otherwise).")
+    terminal.say(f"Whole clusters are compared every {_RESYNC_SECONDS} seconds here (by default every minute).")
     selector = "--field-selector involvedObject.name=orders,reason=ConfigUpdated"
     events = shlex.split(f"get events {IN_SHOP} {selector}")
-    eventually(lambda: stage.running.kubectl.json(*events)["items"], "the config to be put back", interval=0.5)
+    eventually(lambda: stage.running.kubectl.json(*events)["items"], "the config to be restored", interval=0.5)
     terminal.run(f"kubectl get events {IN_SHOP} {selector}")
     described = stage.kafka("TopicCommand", "--describe")
     now, configs = replicas_by_topic(described), configs_by_topic(described)["orders"]
     fair = stage.draw("orders", now["orders"])
     terminal.check(
         fair.compliant and len(now["orders"]) == 9 and now["orders"][:6] == placed["orders"],
-        "orders: three more partitions, as fair as the others, which are where they were",
+        "orders: three new partitions are spread evenly, and the others have not moved",
     )
     terminal.check(
         all(now[name] == placed[name] for name in PLACED if name != "orders"),
-        "the others: not one replica has moved, whatever the label said",
+        "the other topics: no replica has moved",
     )
     wanted = stage.topic("orders").spec.config_values["retention.ms"]
     terminal.check(configs["retention.ms"] == wanted, f"orders: retention.ms is {wanted} again")

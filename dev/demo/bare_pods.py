@@ -1,9 +1,9 @@
 """
-Runs pods without containers, for machines that have no container runtime: a stand-in for kubelet and scheduler.
+Runs pods as processes, for machines without a container runtime. It replaces the kubelet and the scheduler.
 
-Of every pod with a label that nobody has bound, the first container's arguments are run as `rackspan <arguments>`, a
-process beside this one with the rights of the pod's ServiceAccount, and the pod's status tells how that ends, as a
-kubelet would. Everything else of a pod, its image and its volumes above all, is left out.
+For each unbound pod with a label, it runs the arguments of the first container as `rackspan <arguments>`, with the
+permissions of the pod's ServiceAccount. It writes the result to the status of the pod, as a kubelet does. All other
+fields of the pod are ignored, such as its image and its volumes.
 """
 
 import os

@@ -45,12 +45,12 @@ class Moving:
             read = traffic.check()
         except TrafficError as error:
             raise DemoError(str(error)) from error
-        self.stage.terminal.check(read > 0, f"orders: all {read} messages that were acknowledged meanwhile are there")
+        self.stage.terminal.check(read > 0, f"orders: all {read} acknowledged messages can be read")
 
     def _fill(self, config: dict[str, str]) -> None:
         self.stage.terminal.say(
-            f"Every partition of orders is filled with {_MESSAGES * _MESSAGE // 1_000_000} MB. From now on a producer "
-            "writes to it with acks=all, and what was acknowledged is read back at the end."
+            f"Every partition of orders is filled with {_MESSAGES * _MESSAGE // 1_000_000} MB. From now on, a producer "
+            "writes to it with acks=all. A consumer reads all acknowledged messages at the end."
         )
         producer = Producer({**config, "acks": "all"})
         for number in range(_MESSAGES * _PARTITIONS):
@@ -62,8 +62,8 @@ class Moving:
     def _ask(self) -> None:
         terminal = self.stage.terminal
         terminal.say(
-            f"Four wishes at once: the rack {_RACK} is drained, sessions gets a fourth replica, ledger's explicit "
-            f"assignment leaves broker {_BROKER}, and node-3 turns out to stand in us/us-1a after all:"
+            f"Four changes at once: the rack {_RACK} is drained, sessions gets a fourth replica, the explicit "
+            f"assignment of ledger no longer uses broker {_BROKER}, and node-3 gets the label us/us-1a:"
         )
         limits = {"throttle": _THROTTLE}
         self.stage.patch("racktopology main", {"drainRacks": [_RACK], "reassignment": limits})
@@ -79,7 +79,7 @@ class Moving:
             lambda: all(self.stage.topic(name).status.plan is not None for name in PLACED), "every topic to have a plan"
         )
         self._until(self._plans_all, "one plan for all of them")
-        terminal.say("One plan for all of it, with its certificate. Nothing is moved unasked:")
+        terminal.say("One plan for all changes, with its certificate. It needs an approval:")
         told = '{.status.conditions[?(@.type=="Reassigned")].message}'
         terminal.run(f"kubectl get racktopology main {IN_SHOP} -o jsonpath='{told}'")
         plan = self.stage.topology().status.plan
@@ -115,24 +115,24 @@ class Moving:
                     eventually(self._throttled_or_ended, "throttles", timeout=_SECONDS, interval=0.2) == "throttled"
                 )
             if time.monotonic() > deadline:
-                raise DemoError(f"the plan was not carried out within {_SECONDS} seconds: {status.message}")
+                raise DemoError(f"the plan was not completed within {_SECONDS} seconds: {status.message}")
             self._until(partial(self._goes_on, now), "progress")
-        terminal.check(throttled, "brokers that take part were throttled on the way")
+        terminal.check(throttled, "the brokers of the plan were throttled")
         return now
 
     def _moved(self, ended: Reassignment) -> None:
         terminal = self.stage.terminal
         terminal.run(f"kubectl get reassignments {IN_SHOP}")
-        terminal.check(ended.status.state is ReassignmentState.SUCCEEDED, f"carried out: {ended.status.message}")
+        terminal.check(ended.status.state is ReassignmentState.SUCCEEDED, f"completed: {ended.status.message}")
         self._until(lambda: all(map(self._is_ready, PLACED)), "every topic to be Ready")
         terminal.run(f"kubectl get racktopologies,kafkatopics {IN_SHOP}")
-        terminal.check("throttled" not in self._throttles(), "no throttle is left, on no broker")
+        terminal.check("throttled" not in self._throttles(), "no throttle is left on any broker")
         listed = self.stage.kafka(REASSIGN, "--list")
-        terminal.check("No partition reassignments found" in listed, "Kafka's own tool finds nothing under way")
+        terminal.check("No partition reassignments found" in listed, "Kafka's own tool finds no reassignment")
         described = replicas_by_topic(self.stage.kafka("TopicCommand", "--describe"))
         left = [name for name in PLACED if any(_BROKER in row for row in described[name])]
-        terminal.check(not left, f"broker {_BROKER}, the only one of {_RACK}, holds no replica of them any more")
-        terminal.check(self.stage.topology().status.plan is None, "there is nothing left to plan")
+        terminal.check(not left, f"broker {_BROKER}, the only one of {_RACK}, has no replica of these topics")
+        terminal.check(self.stage.topology().status.plan is None, "no plan is left")
 
     # -- helpers ------------------------------------------------------------------------------------------------------
 

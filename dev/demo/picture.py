@@ -1,4 +1,4 @@
-"""A topic's placement as a picture in text: the rack tree downwards, a column per partition, sums on the right.
+"""The placement of a topic as a text picture: a row per domain of the rack tree, a column per partition, and sums.
 
             partition    0  1  2   replicas  leaders
     eu                   2  1  2          5        1
@@ -6,8 +6,8 @@
     │  ├─ broker 0       ●  ·  ○          2        1
     ...
 
-Pure: from a tree and replica lists to lines of spans. A span says what it stands for, and whoever prints it chooses the
-colours; without colours nothing is lost.
+The functions are pure: they convert a tree and replica lists to lines of spans. A span has a role, from which the
+caller derives its colour. The picture is complete without colours.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -61,7 +61,7 @@ class Glyphs:
     @property
     def legend(self) -> str:
         """The meaning of the cells."""
-        return f"{self.leader} preferred leader, {self.replica} replica, 2 replicas below, ! not as asked"
+        return f"{self.leader} preferred leader, {self.replica} replica, 2 replicas below, ! non-compliant"
 
 
 UNICODE = Glyphs("●", "○", "·", " · ", "├─ ", "└─ ", "│  ")

@@ -48,13 +48,15 @@ class PublishedRacks:
     def publish(self, terminal: Terminal) -> None:
         """Let the operator publish the racks of nodes in the namespace of the broker pods."""
         terminal.say(
-            "The brokers' pods are in a namespace of their own, which consents to be read by topologies in shop. The "
-            "operator publishes there in which rack each node stands:"
+            "The pods of the brokers are in a separate namespace, which allows topologies of shop to read them. The "
+            "operator publishes the rack of each node there:"
         )
         terminal.run(f"kubectl label namespace {BROKER_NAMESPACE} rackspan.dev/broker-pods-for=shop")
         terminal.run(f"kubectl apply {IN_SHOP} --filename examples/racktopology.yaml")
         terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=RacksPublished --timeout=300s")
-        terminal.say("A kubelet would mount it for the brokers' pods; these nodes have none, so here it is a file:")
+        terminal.say(
+            "A kubelet mounts the ConfigMap in pods of brokers. These nodes have no kubelet, so the demo uses a file:"
+        )
         self.file.parent.mkdir()
         self.mount(terminal)
 
@@ -67,12 +69,12 @@ class PublishedRacks:
     def taken(self, stage: Stage) -> None:
         """Check the racks of the started brokers. Raises DemoError."""
         terminal, sites = stage.terminal, stage.running.sites
-        terminal.say("Brokers waited for it. Their start scripts, nothing set by hand, ran this and then Kafka:")
+        terminal.say("The brokers waited for the file. Their start scripts ran this command, and then Kafka:")
         terminal.show(f"{shlex.join(self.command(sites[_LEADER]).command)} > rack.properties")
         terminal.run(f"grep . {stage.running.kafka.directory}/broker-*/rack.properties | sed 's|.*/broker|broker|'")
         told = stage.running.kafka.registered_racks()
         terminal.check(
-            told == {site.broker: site.path for site in sites}, "every broker tells Kafka the rack of its node"
+            told == {site.broker: site.path for site in sites}, "every broker reports the rack of its node to Kafka"
         )
 
 
@@ -96,13 +98,13 @@ class ReadingNear:
             admin = self.stage.running.kafka.admin()
             admin.delete_topics([_TOPIC])[_TOPIC].result(300)
         else:
-            self.stage.terminal.say("Consumers' reads are left out: the plug-in for brokers takes a JDK to compile.")
+            self.stage.terminal.say("The reads of consumers are skipped: the plug-in for brokers needs a JDK.")
 
     def _fill(self) -> None:
         kafka = self.stage.running.kafka
         self.stage.terminal.say(
             f"{_TOPIC}, {_MESSAGES * _MESSAGE:,} bytes, has its leader on broker {_LEADER} and a replica on broker "
-            f"{_FOLLOWER} in /eu/eu-1a/r2. A consumer stands in the next rack, client.rack={_READER}:"
+            f"{_FOLLOWER} in /eu/eu-1a/r2. A consumer is in the next rack, client.rack={_READER}:"
         )
         admin = kafka.admin()
         admin.create_topics([NewTopic(_TOPIC, num_partitions=1, replica_assignment=[[_LEADER, _FOLLOWER]])])[
@@ -118,13 +120,13 @@ class ReadingNear:
         terminal, kafka = self.stage.terminal, self.stage.running.kafka
         wanted = f"and {_SELECTOR} as its replica.selector.class" if self.plugins else ""
         terminal.say(
-            f"Broker {_LEADER} is restarted, and nothing but that fixes its drift: it takes the rack that its node has "
-            f"now from what is published, {wanted}:"
+            f"Broker {_LEADER} is restarted, which fixes its drift: it reads the current rack of its node from the "
+            f"published racks, {wanted}:"
         )
         self.racks.mount(terminal)
         kafka.restart_broker(_LEADER, {"replica.selector.class": _SELECTOR} if self.plugins else {})
         rack = kafka.registered_racks()[_LEADER]
-        terminal.check(rack == "/us/us-1a/r1", f"broker {_LEADER} tells Kafka that it stands in {rack}")
+        terminal.check(rack == "/us/us-1a/r1", f"broker {_LEADER} reports the rack {rack} to Kafka")
         terminal.run(f"kubectl wait racktopology/main {IN_SHOP} --for=condition=RacksInSync --timeout=300s")
 
     def _lead(self) -> None:

@@ -37,8 +37,8 @@ class Scanning:
     def _on_demand(self) -> None:
         terminal = self.stage.terminal
         terminal.say(
-            "Scans are Jobs. These nodes run no containers, so a stand-in for the kubelet runs each Job's command as a "
-            "process, with the rights of its ServiceAccount. A small cluster needs no Spark. The first scan:"
+            "Scans are Jobs. These nodes run no containers, so the demo runs the command of each Job as a process, "
+            "with the permissions of its ServiceAccount. A small cluster needs no Spark. The first scan:"
         )
         self._patch({"historyLocation": self.history.as_uri(), "concurrencyPolicy": "Forbid"})
         self._scan_now("first")
@@ -48,16 +48,14 @@ class Scanning:
 
     def _broken(self) -> None:
         terminal = self.stage.terminal
-        terminal.say(
-            "Somebody moves a partition of orders by hand, all its replicas into one zone, with Kafka's own tool:"
-        )
+        terminal.say("Another client moves all replicas of a partition of orders to one zone, with Kafka's own tool:")
         self._reassign("broken", json.dumps(_ORDERS_IN_ONE_ZONE))
-        terminal.say("Scans run on a schedule, or when someone asks for one:")
+        terminal.say("Scans run on a schedule or on demand:")
         self._scan_now("broken")
 
     def _found(self) -> None:
         terminal = self.stage.terminal
-        report = self._report(lambda status: status["summary"]["nonCompliant"] == 1, "the scan to find it")
+        report = self._report(lambda status: status["summary"]["nonCompliant"] == 1, "the scan with the finding")
         terminal.run(f"kubectl get compliancereports {IN_SHOP}")
         terminal.run(
             f"kubectl get compliancereport main {IN_SHOP} -o jsonpath="
@@ -66,13 +64,13 @@ class Scanning:
         found = [finding for finding in report["findings"] if finding["rule"] == "NotCompliant"]
         terminal.check(
             {(finding["topic"], finding["partition"]) for finding in found} == {("orders", 0)},
-            "orders-0 is found, and nothing else is out of compliance",
+            "orders-0 is the only finding of a non-compliant partition",
         )
         selector = "--field-selector reason=FindingNew"
         events = ("get", "events", "--namespace", "shop", "--field-selector", "reason=FindingNew")
         eventually(lambda: self.stage.running.kubectl.json(*events)["items"], "an Event about it")
         terminal.run(f"kubectl get events {IN_SHOP} {selector}")
-        line = eventually(self._metric, "the metric to say so", retry_on=OSError)
+        line = eventually(self._metric, "the metric", retry_on=OSError)
         terminal.show(f"curl -s http://127.0.0.1:{self.metrics_port}/metrics | grep non_compliant")
         terminal.say(line)
 
@@ -91,7 +89,7 @@ class Scanning:
             lambda status: status["summary"]["nonCompliant"] == 0 and status["changes"]["cleared"], "the next scan"
         )
         terminal.run(f"kubectl get compliancereports {IN_SHOP}")
-        terminal.check(report["changes"]["cleared"] > 0, "the next scan finds it cleared")
+        terminal.check(report["changes"]["cleared"] > 0, "the next scan reports the finding as cleared")
         trend = (
             "import json, sys; "
             "print([(day['date'], day['scans'], day['violationMinutes']) for day in json.load(sys.stdin)['trend']])"
@@ -101,10 +99,10 @@ class Scanning:
             f'{RACKSPAN} report export --history {self.history} --page {page} -o json | .venv/bin/python -c "{trend}"'
         )
         minutes = float(shown.strip().rstrip(")]").rpartition(",")[2])
-        terminal.check(minutes > 0, f"the trend counts the {minutes:g} minutes in which orders was out of compliance")
+        terminal.check(minutes > 0, f"the trend counts the {minutes:g} minutes in which orders was non-compliant")
         text = page.read_text(encoding="utf-8")
         cleared = "orders" in text and "NotCompliant" in text
-        terminal.check(cleared, f"the page shows what was found and is cleared ({len(text) // 1024} KiB)")
+        terminal.check(cleared, f"the page shows the cleared findings ({len(text) // 1024} KiB)")
 
     # -- helpers ------------------------------------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ class Terminal:
     def check(self, holds: bool, claim: str) -> None:  # noqa: FBT001 - the claim is the point
         """Print a claim that holds. Raise DemoError if it does not hold."""
         if not holds:
-            raise DemoError(f"this should hold and does not: {claim}")
+            raise DemoError(f"this claim does not hold: {claim}")
         self._console.print(Text(f"{self._tick} {claim}", "green"))
 
     def times(self) -> None:

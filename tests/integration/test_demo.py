@@ -39,7 +39,7 @@ def test_demo_succeeds_and_leaves_no_processes_or_files(environment, tmp_path):
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr
     checked = re.findall(r"^✓ (\w+)", done.stdout, re.MULTILINE)
     assert {"orders", "payments", "sessions", "ledger", "archive"} <= set(checked)
-    assert "✓ every broker tells Kafka the rack of its node" in done.stdout
+    assert "✓ every broker reports the rack of its node to Kafka" in done.stdout
     assert "✓ after: all of clicks was read from broker 2" in done.stdout
     assert "●" in done.stdout
     assert "\x1b" not in done.stdout, "the output has colours although it is no terminal"

@@ -37,7 +37,7 @@ def test_check_prints_a_claim_that_holds(terminal, capsys):
 
 
 def test_check_ends_the_demo_if_a_claim_does_not_hold(terminal):
-    with pytest.raises(DemoError, match=r"^this should hold and does not: orders: spread$"):
+    with pytest.raises(DemoError, match=r"^this claim does not hold: orders: spread$"):
         terminal.check(holds=False, claim="orders: spread")
 
 
