@@ -22,7 +22,7 @@ def audit(locks: Iterable[Path], database: str = OSV) -> int:
         starts = range(0, len(packages), _AT_ONCE)
         found = [line for at in starts for line in _known(packages[at : at + _AT_ONCE], database)]
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:  # down, or an unexpected reply
-        print(f"NOT CHECKED: {database} did not answer ({error}); nothing is known of {len(packages)} packages")
+        print(f"NOT CHECKED: {database} did not respond ({error}); {len(packages)} packages are not checked")
         return 0
     for line in found:
         print(line)

@@ -35,7 +35,7 @@ def why_missing() -> str | None:
     """Return why there is no browser, or None if there is one."""
     if find_chromium():
         return None
-    return f"none of {', '.join(_NAMES)} is on PATH; `make assets` installs it where apt-get and root are there"
+    return f"none of {', '.join(_NAMES)} is on PATH; `make assets` installs it if it runs as root and finds apt-get"
 
 
 def _install() -> None:
@@ -43,7 +43,7 @@ def _install() -> None:
     if apt is None or os.geteuid() != 0:
         raise AssetError(f"{why_missing()}; otherwise install Chromium, and try again")
     quietly = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-    run([apt, "update"], "asking for the list of Debian's packages", cwd=Path("/"), env=quietly)
+    run([apt, "update"], "updating the list of Debian packages", cwd=Path("/"), env=quietly)
     run(
         [apt, "install", "--yes", "--no-install-recommends", _PACKAGE],
         "installing Debian's Chromium: about 130 MB, once per machine",

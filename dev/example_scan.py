@@ -1,6 +1,6 @@
-"""A scan of a cluster that was never there: every rule has found something, and the figures agree with each other.
+"""The scan document of an invented cluster. It has findings of every rule, and its figures are consistent.
 
-`python -m dev.example_scan > scan.json` writes it; the tests of the page and its pictures in the docs show it.
+`python -m dev.example_scan > scan.json` writes it. The tests of the page and the pictures in the docs use it.
 """
 
 import sys

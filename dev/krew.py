@@ -1,5 +1,5 @@
 """
-The command as a Krew plug-in: an archive, and the manifest by which Krew installs it.
+The command as a Krew plug-in: an archive, and the manifest with which Krew installs it.
 
 The archive contains one executable that pex builds from the project's wheel and the wheels of the operator's lock. At
 its first start, the executable unpacks itself into the user's cache, as an environment for the Python that it finds.

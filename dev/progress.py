@@ -31,7 +31,7 @@ def exclusive(lock: Path) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"another session is at work on {lock.parent.name}; waiting for it")
+            say(f"another process works on {lock.parent.name}; waiting for it")
             fcntl.flock(handle, fcntl.LOCK_EX)
         yield
 

@@ -111,7 +111,7 @@ class Traffic:
 
     def _delivered(self, error: KafkaError | None, message: Any, sent: float) -> None:
         if error is not None:
-            self._errors.append(f"a message was not taken: {error}")
+            self._errors.append(f"a message was rejected: {error}")
             return
         with self._lock:
             self._latencies.append(time.monotonic() - sent)

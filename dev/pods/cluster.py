@@ -42,7 +42,7 @@ class PodCluster:
 
     def take(self, image: Image) -> None:
         """Import an image on all nodes, before a pod needs it."""
-        say(f"giving {image.reference} to {len(self.nodes)} nodes")
+        say(f"importing {image.reference} on {len(self.nodes)} nodes")
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda node: node.take(image), self.nodes))
 

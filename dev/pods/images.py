@@ -1,7 +1,7 @@
-"""The project's images, and Kafka's, built from Dockerfiles without an engine: buildah, on debootstrap's base.
+"""The images of the project and of Kafka, built from Dockerfiles by buildah, on a base image from debootstrap.
 
-A base image of a registry's would do as well; this one needs nothing but the distribution's mirror, and is built from
-the same packages everywhere. Layers are kept between builds. Archives have the OCI layout.
+A base image from a registry works as well. The image from debootstrap only needs the mirror of the distribution. Layers
+are kept between builds. Archives have the OCI layout.
 """
 
 import json
@@ -56,9 +56,9 @@ def reference(target: str) -> str:
 
 
 def ensure_image(target: str, base: str = "") -> Image:
-    """The image of one target of the Dockerfile, as a release of this checkout has it, for this architecture.
+    """Build and return the image of a target of the Dockerfile, for this architecture.
 
-    `base` is an image of a registry; without it Debian is made one. Steps that have not changed are kept.
+    `base` is an image in a registry. Without it, a base image of Debian is built. Unchanged steps are cached.
     """
     revision = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=REPOSITORY, text=True).strip()
     labels = (f"--build-arg=VERSION={release.version()}", f"--build-arg=REVISION={revision}")
@@ -80,7 +80,7 @@ def ensure_pause() -> Image:
         with tempfile.TemporaryDirectory(dir=_root()) as scratch:
             run(
                 [need("go", "build the pause program"), "build", "-trimpath", "-o", f"{scratch}/pause", "."],
-                "building what holds a pod's namespaces",
+                "building the pause image",
                 cwd=_PAUSE_SOURCE,
                 env={**os.environ, "CGO_ENABLED": "0", "GOWORK": "off"},
             )
@@ -117,10 +117,10 @@ def _ensure_base() -> None:
         root, archive = Path(scratch) / "root", Path(scratch) / "root.tar"
         run(
             [
-                *(need("debootstrap", "make a base image"), "--variant=minbase"),
+                *(need("debootstrap", "build a base image"), "--variant=minbase"),
                 *(f"--include={','.join(_PACKAGES)}", _RELEASE, str(root), _MIRROR),
             ],
-            f"making a base image of Debian {_RELEASE} with Python: about a minute, once per machine",
+            f"building a base image of Debian {_RELEASE} with Python: about a minute, once per machine",
             cwd=Path(scratch),
             tally=lambda line: line.startswith("I: "),
         )

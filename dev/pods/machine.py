@@ -36,13 +36,13 @@ def why_no_pods() -> str | None:
     if os.geteuid() != 0:
         return "a kubelet and its container runtime need root"
     if not _cgroups_writable():
-        return f"no cgroups that can be written to under {CGROUPS}"
+        return f"no writable cgroups under {CGROUPS}"
     if (error := _cannot_unshare()) is not None:
-        return f"the kernel gives no namespaces to this process: {error}"
+        return f"this process cannot create namespaces: {error}"
     if "overlay" not in Path("/proc/filesystems").read_text():
         return "the kernel has no overlay file system"
     if (program := _foreign_node()) is not None:
-        return f"this machine is a node of a cluster already: {program}"
+        return f"this machine already is a node of another cluster: {program}"
     if (missing := missing_packages()) and shutil.which("apt-get") is None:
         return f"there is no apt-get to install {', '.join(missing)}"
     return None
@@ -64,7 +64,7 @@ def ensure_programs() -> None:
         raise AssetError(reason)
     quietly = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     root = Path("/")
-    run(["apt-get", "update"], "asking for the list of the distribution's packages", cwd=root, env=quietly)
+    run(["apt-get", "update"], "updating the package list of the distribution", cwd=root, env=quietly)
     run(
         ["apt-get", "install", "--yes", "--no-install-recommends", *missing],
         f"installing {', '.join(missing)}: about 80 MB, once per machine",

@@ -64,7 +64,7 @@ class Node:
         """Import an image for pods into containerd. Images are never pulled."""
         imported = self._ctr("images", "import", str(image.archive))
         if imported.returncode:
-            raise RuntimeError(f"{self.name} does not take {image.archive}: {imported.stderr.strip()}")
+            raise RuntimeError(f"{self.name} cannot import {image.archive}: {imported.stderr.strip()}")
 
     def start_kubelet(self, plane: ControlPlane, kubelet: Path, labels: Mapping[str, str]) -> None:
         """Start the kubelet, which registers the node. The node is ready some seconds later."""

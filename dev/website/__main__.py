@@ -1,7 +1,7 @@
 """
-python -m dev.website: build docs/ into build/site by Zensical, and check the links of what was built.
+python -m dev.website: build the site of docs/ in build/site with Zensical, and check its links.
 
-With `--releases` the pages of each release's tag are built as well. Each version has a folder of its own.
+With `--releases`, it also builds the pages of the tag of each release. Each version has a separate folder.
 """
 
 import shutil

@@ -12,9 +12,9 @@ _ITEM = re.compile(r"(?:[-*]|\d+\.) +")
 
 def gather(source: Path, folder: Path, forge: str, ref: str) -> None:
     """
-    Copy pages and pictures of `source`/docs into `folder`.
+    Copy pages and pictures of `source`/docs to `folder`.
 
-    `forge` is the repository's address, without a slash, and `ref` the branch or tag that is read there.
+    `forge` is the URL of the repository, without a slash at the end. `ref` is the branch or tag for links to files.
     """
     docs = source / "docs"
     for path in sorted(path for path in docs.rglob("*") if path.suffix in {".md", ".png", ".svg"}):
@@ -38,9 +38,9 @@ def _with_links_to_forge(page: Path, source: Path, forge: str, ref: str) -> str:
 
 def _with_wide_items(text: str) -> str:
     """
-    The text with four columns for what belongs to an item of a list, which Python-Markdown needs.
+    Return the text with list items that are indented by four columns, which Python-Markdown requires.
 
-    GitHub needs no more than the item's mark is wide. Lists inside of lists stay as they are.
+    GitHub only requires the width of the list marker. Nested lists are not changed.
     """
     lines, width, code = [], 0, False
     for line in text.splitlines(keepends=True):

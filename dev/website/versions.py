@@ -23,9 +23,9 @@ _REDIRECT = """<!doctype html>
 
 def releases(tags: Iterable[str]) -> dict[str, str]:
     """
-    The tag of each minor version's newest patch, by the version's folder: `{"0.2": "v0.2.1"}`, newest version first.
+    Return the newest patch tag of each minor version, by the folder of the version: `{"0.2": "v0.2.1"}`, newest first.
 
-    What is no `vX.Y.Z` is no release: it becomes neither a folder nor an argument of a command.
+    Tags in another form than `vX.Y.Z` are not releases and are ignored. They are never used as arguments of commands.
     """
     numbers = sorted(tuple(map(int, found.groups())) for tag in tags if (found := _RELEASE.fullmatch(tag)))
     newest = {(major, minor): patch for major, minor, patch in numbers}
