@@ -11,6 +11,7 @@ import base64
 import binascii
 import contextlib
 import http.client
+import io
 import re
 import socket
 import ssl
@@ -73,7 +74,7 @@ def ask(login: OauthLogin, context: ssl.SSLContext | None, seconds: float) -> To
     except ssl.SSLCertVerificationError as error:
         what = f"the certificate of {login.server} is not from this authority, or is for another host name"
         raise FailureError(_failure(what, Reason.TLS_FAILED, setting=KafkaSetting.TOKEN_CA)) from error
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, ValueError, http.client.HTTPException) as error:
         raise FailureError(_unanswered(login, error, seconds, in_time=time.monotonic() < deadline)) from error
     if time.monotonic() >= deadline:  # a response that was cut off can look complete
         raise FailureError(no_answer(login, seconds))
@@ -117,16 +118,45 @@ def _answer(login: OauthLogin, context: ssl.SSLContext | None, seconds: float) -
                     "User-Agent": "rackspan",
                 },
             )
-            response = connection.getresponse()
+            response = http.client.HTTPResponse(opened, method="POST")
+            response.fp = io.BufferedReader(_Limited(opened, login))
+            response.begin()
             body = response.read(_LONGEST_ANSWER + 1)
         finally:
             end.cancel()
     if len(body) > _LONGEST_ANSWER:
-        raise FailureError(_failure(f"the answer of {login.server} is larger than {_LONGEST_ANSWER >> 10} KiB"))
+        raise FailureError(_too_large(login))
     return response.status, body
 
 
 def _shut(opened: socket.socket) -> None:
+class _Limited(io.RawIOBase):
+    """What a socket receives, up to twice `_LONGEST_ANSWER`: a body, and as much for all that is no body.
+
+    http.client limits neither the number of 1xx responses, chunks and trailers nor the size of a chunk of size -1.
+    """
+
+    def __init__(self, opened: socket.socket, login: OauthLogin) -> None:
+        super().__init__()
+        self._opened, self._login = opened, login
+        self._left = 2 * _LONGEST_ANSWER
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill a part of `buffer`, and return its size. Raises FailureError after the limit."""
+        if self._left <= 0:
+            raise FailureError(_too_large(self._login))
+        size = self._opened.recv_into(buffer)
+        self._left -= size
+        return size
+
+
+def _too_large(login: OauthLogin) -> Failure:
+    return _failure(f"the answer of {login.server} is larger than {_LONGEST_ANSWER >> 10} KiB")
+
+
     with contextlib.suppress(OSError):
         socket.socket.shutdown(opened, socket.SHUT_RDWR)  # ssl's own would remove the TLS state that the reader uses
 

@@ -6,6 +6,7 @@ import re
 import socket
 import threading
 import time
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -252,6 +253,78 @@ def test_error_names_the_missing_property(name):
 def test_error_names_the_unknown_property_without_its_value():
     with pytest.raises(FailureError, match=r"^sasl.oauthbearer.assertion.file is not supported$"):
         login_of({**LOGIN, "sasl.oauthbearer.assertion.file": "canary"})
+
+@contextmanager
+def endless_answer(head, block):
+    """Yield a URL, and a list with the sum of bytes sent: `head`, then `block` until nobody reads, up to 64 MiB."""
+    sent = [0]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def answer():
+            with other.accept()[0] as client, suppress(OSError):
+                client.recv(10_000)
+                client.sendall(head)
+                while block and sent[0] < 64 << 20:
+                    client.sendall(block * (1 << 20 // len(block)))
+                    sent[0] += len(block) * (1 << 20 // len(block))
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{other.getsockname()[1]}/", sent
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+TOO_LARGE = "is larger than 64 KiB"
+NO_HTTP = "cannot be asked: it ends the connection, or does not speak HTTP"
+
+
+@pytest.mark.parametrize(
+    ("head", "block", "sentence"),
+    [
+        (b"HTTP/1.1 200 OK\r\n\r\n", bytes(1024), TOO_LARGE),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999999999999\r\n\r\n", bytes(1024), TOO_LARGE),
+        (CHUNKED + b"-1\r\n", bytes(1024), TOO_LARGE),
+        (CHUNKED + b"ffffffffffffffffffff\r\n", bytes(1024), TOO_LARGE),
+        (CHUNKED, b"1\r\na\r\n", TOO_LARGE),
+        (CHUNKED + b"0\r\n", b"a: b\r\n", TOO_LARGE),
+        (CHUNKED + b"1;", b"a" * 1024, NO_HTTP),
+        (CHUNKED + b"-5\r\n", b"", NO_HTTP),
+        (CHUNKED + b"canary\r\n", b"", NO_HTTP),
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n", TOO_LARGE),
+        (b"HTTP/1.1 200 OK\r\n", b"a: " + b"b" * 60_000 + b"\r\n", TOO_LARGE),
+        (b"HTTP/1.1 200 OK\r\n", b"a: b\r\n", NO_HTTP),
+        (b"HTTP/1.1 200 ", b"a" * 1024, NO_HTTP),
+    ],
+    ids=[
+        "no length",
+        "large length",
+        "chunk of size -1",
+        "large chunk",
+        "small chunks",
+        "trailers",
+        "chunk extension",
+        "chunk of size -5",
+        "chunk without a size",
+        "1xx responses",
+        "long headers",
+        "short headers",
+        "status line",
+    ],
+)
+def test_endless_response_is_read_in_part_only(head, block, sentence):
+    with endless_answer(head, block) as (url, sent):
+        assert failure(TokenProvider(OauthLogin(url, CLIENT, SECRET))).what.endswith(sentence)
+    assert sent[0] < 32 << 20
+
+
+def test_chunked_response_of_64_kib_is_read():
+    body = json.dumps({"access_token": "a" * 60_000, "expires_in": 300}).ljust(64 << 10).encode()
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (body[:40_000], body[40_000:]))
+    with endless_answer(CHUNKED + chunks + b"0\r\n\r\n", b"") as (url, _):
+        assert TokenProvider(OauthLogin(url, CLIENT, SECRET)).token() == "a" * 60_000
+
 
 
 @pytest.mark.parametrize(
