@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rackspan.api.reasons import Reason
@@ -116,14 +116,20 @@ class TokenProvider:
         return held if held is not None and time.monotonic() < held.until else None
 
     def _begin(self) -> Future[_Held]:
-        asking = self._asking = Future[_Held]()
-        threading.Thread(target=self._ask, args=[asking], name="kafka-token", daemon=True).start()
+        """Start a request, and return its result. The caller holds the lock."""
+        asking = Future[_Held]()
+        try:
+            threading.Thread(target=self._ask, args=[asking], name="kafka-token", daemon=True).start()
+        except RuntimeError as error:  # too many threads, or too little memory
+            asking.set_exception(_no_thread(error))
+            return asking
+        self._asking = asking
         return asking
 
     def _ask(self, asking: Future[_Held]) -> None:
         asked_at = time.monotonic()
         try:
-            held = _Held(self._new(), asked_at)
+            held = _Held(self._requested(), asked_at)
         except BaseException as error:  # the waiting threads need the error
             with self._lock:
                 self._asking = None
@@ -133,6 +139,16 @@ class TokenProvider:
             self._held, self._failure, self._asking = held, None, None
         asking.set_result(held)
 
+    def _requested(self) -> Token:
+        """Return a new token. Raises FailureError, so that no other exception keeps a valid token from being used."""
+        try:
+            return self._new()
+        except (FailureError, MemoryError):
+            raise
+        except Exception as error:  # its text may contain a secret
+            what = f"no token for Kafka: the request failed with {type(error).__name__}"
+            raise FailureError(replace(self._no_answer, what=what)) from error
+
 
 def _question(login: OauthLogin | MskLogin, seconds: float) -> tuple[Callable[[], Token], Failure]:
     """Return a function that returns a new token, and the Failure if it takes too long."""
@@ -141,6 +157,13 @@ def _question(login: OauthLogin | MskLogin, seconds: float) -> tuple[Callable[[]
         return lambda: _signed(login), Failure(Reason.AUTHENTICATION_FAILED, what, Remedy.RETRY)
     context = trust(login)
     return lambda: ask(login, context, seconds), no_answer(login, seconds)
+
+
+def _no_thread(error: RuntimeError) -> FailureError:
+    what = "no token for Kafka: no thread can be started for the request"
+    failed = FailureError(Failure(Reason.AUTHENTICATION_FAILED, what, Remedy.RETRY))
+    failed.__cause__ = error
+    return failed
 
 
 def _signed(login: MskLogin) -> Token:

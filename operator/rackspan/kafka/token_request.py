@@ -182,7 +182,7 @@ def _unanswered(login: OauthLogin, error: Exception, seconds: float, *, in_time:
 def _refusal(login: OauthLogin, status: int, body: bytes) -> Failure:
     answer = _decoded(body)
     code = answer.get("error") if isinstance(answer, dict) else None
-    known = f" ({code})" if code in _CODES else ""
+    known = f" ({code})" if isinstance(code, str) and code in _CODES else ""
     what = f"{login.server} answers with status {status}{known}"
     if status in (401, 403) or code == "invalid_client":
         return _failure(f"{what}: the client id or the client secret is wrong, or this client may not get tokens")

@@ -102,6 +102,16 @@ def test_failed_renewal_is_no_failure_while_the_token_is_valid(server, monkeypat
         (302, b"", "answers with status 302", REFUSED),
         (503, b"", "answers with status 503", LATER),
         (429, b"", "answers with status 429", LATER),
+        (
+            401,
+            b'{"error": {"code": 401, "message": "invalid_client"}}',
+            "answers with status 401: the client id or the client secret is wrong, or this client may not get tokens",
+            REFUSED,
+        ),
+        (503, b'{"error": ["invalid_client"]}', "answers with status 503", LATER),
+        (400, b'{"error": null}', "answers with status 400", REFUSED),
+        (400, b'{"error": 17}', "answers with status 400", REFUSED),
+        (400, b'["invalid_client"]', "answers with status 400", REFUSED),
     ],
 )
 def test_error_status_maps_to_a_failure(server, status, body, sentence, kind):
@@ -109,6 +119,59 @@ def test_error_status_maps_to_a_failure(server, status, body, sentence, kind):
     found = refused(server)
     assert found.what == f"no token for Kafka: 127.0.0.1:{server.port} {sentence}"
     assert (found.reason, found.remedy, found.setting) == kind
+
+
+@pytest.mark.parametrize("error", [TypeError("canary"), KeyError("canary"), RecursionError("canary")])
+def test_unexpected_exception_in_a_renewal_is_no_failure_while_the_token_is_valid(server, monkeypatch, error):
+    provider, now, asked = TokenProvider(login(server)), [0.0], []
+    monkeypatch.setattr("rackspan.kafka.token_provider.time.monotonic", lambda: now[0])
+    first = provider.token()
+    monkeypatch.setattr("rackspan.kafka.token_provider.ask", lambda *_: _raise(error, asked))
+    now[0] = 250.0
+    assert provider.token() == first
+    assert provider.token() == first
+    assert len(asked) == 1, "a failed endpoint is not asked again during a pause"
+    now[0] = 301.0
+    found = failure(provider)
+    assert found.what == f"no token for Kafka: the request failed with {type(error).__name__}"
+    assert (found.reason, found.remedy, found.setting) == LATER
+
+
+def test_lack_of_memory_is_not_reported_as_a_failure_of_the_endpoint(server, monkeypatch):
+    provider = TokenProvider(login(server))
+    with monkeypatch.context() as patched:
+        patched.setattr("rackspan.kafka.token_provider.ask", lambda *_: _raise(MemoryError(), []))
+        with pytest.raises(MemoryError):
+            provider.token()
+    assert provider.token()
+
+
+def _raise(error, asked):
+    asked.append(1)
+    raise error
+
+
+def test_token_is_requested_again_after_a_thread_could_not_start(server, monkeypatch):
+    provider, now = TokenProvider(login(server), 1.0), [0.0]
+    monkeypatch.setattr("rackspan.kafka.token_provider.time.monotonic", lambda: now[0])
+    with _no_threads(monkeypatch):
+        found = failure(provider)
+    assert found.what == "no token for Kafka: no thread can be started for the request"
+    assert (found.reason, found.remedy, found.setting) == (Reason.AUTHENTICATION_FAILED, Remedy.RETRY, None)
+    now[0] = 10.0
+    first = provider.token()
+    now[0] = 260.0
+    with _no_threads(monkeypatch):
+        assert provider.token() == first, "the token is still valid"
+    now[0] = 270.0
+    assert provider.token() != first
+
+
+@contextmanager
+def _no_threads(monkeypatch):
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", lambda _: _raise(RuntimeError("can't start new thread"), []))
+        yield
 
 
 def test_wrong_client_secret_is_reported_and_not_shown(server):
