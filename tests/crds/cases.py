@@ -605,6 +605,25 @@ TOPOLOGY_CASES = [
         ],
     ),
     _topology(
+        "spec.kafka.sasl.oauth.tokenEndpoint",
+        "The host name of tokenEndpoint has no empty part, and none of more than 63 characters.",
+        accepted=[
+            _tokens(tokenEndpoint=f"https://{rest}")
+            for rest in (
+                "a",
+                f"{'a' * 63}.{'b' * 63}",
+                "a.b.:443/",
+                "[::ffff:10.0.0.1]/",
+                f"a/b..c/{'d' * 64}",
+                "a?b..c",
+            )
+        ],
+        rejected=[
+            _tokens(tokenEndpoint=f"https://{host}/token")
+            for host in (".", ".a", "a..b", "a..:443", "a" * 64, f"a.{'b' * 64}.c", f"{'a' * 64}:443")
+        ],
+    ),
+    _topology(
         "spec.kafka.sasl.oauth.scope",
         "scope is words with one space between them, of printable ASCII without quotes and backslashes.",
         accepted=[_tokens(scope=scope) for scope in ("kafka", "api://kafka/.default openid")],

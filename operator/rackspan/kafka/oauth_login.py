@@ -31,6 +31,8 @@ URL_ENCODED: Final = "sasl.oauthbearer.header.urlencode"
 _NAMES: Final = frozenset({ENDPOINT, CLIENT_ID, CLIENT_SECRET, SCOPE, CA_FILE, CA_PEM, URL_ENCODED})
 _OAUTH: Final = ("sasl.oauthbearer.", "https.ca.")
 _LONGEST_URL = 2_048
+_LONGEST_LABEL = 63
+"""The longest part of a host name between dots (RFC 1035, section 2.3.4)."""
 _HOST = re.compile(r"[A-Za-z0-9._-]{1,253}|[0-9A-Fa-f:.]{2,45}")
 
 
@@ -124,6 +126,8 @@ def wrong_with_url(url: str, *, loopback: bool) -> str | None:
         return "a token endpoint has no fragment (#)"
     if not parts.hostname or _HOST.fullmatch(parts.hostname) is None or port == 0:
         return "it has no host name, or no port from 1 to 65535"
+    if not all(1 <= len(label) <= _LONGEST_LABEL for label in parts.hostname.removesuffix(".").split(".")):
+        return f"a part of its host name is empty, or longer than {_LONGEST_LABEL} characters"
     if parts.scheme != "https" and not (loopback and parts.scheme == "http" and _is_loopback(parts.hostname)):
         return "it has to begin with https://, so that the secret is encrypted"
     return None

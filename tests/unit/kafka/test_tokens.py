@@ -410,12 +410,29 @@ def test_invalid_endpoint_url_is_rejected(url, sentence):
     wrong = wrong_with_url(url, loopback=True)
     assert sentence in wrong
     assert "canary" not in wrong
+        ("https://tokens..example/token", "a part of its host name is empty"),
+        ("https://.tokens.example/", "a part of its host name is empty"),
+        ("https://tokens.example..:443/", "a part of its host name is empty"),
+        ("https://./", "a part of its host name is empty"),
+        ("https://1..2/", "a part of its host name is empty"),
+        (f"https://a.{'b' * 64}.example/", "or longer than 63 characters"),
+        (f"https://a.{'b' * 64}", "or longer than 63 characters"),
 
 
 def test_plain_http_is_allowed_for_loopback_only():
     for host in ("127.0.0.1:80", "[::1]:80", "localhost"):
         assert wrong_with_url(f"http://{host}/token", loopback=True) is None
         assert wrong_with_url(f"http://{host}/token", loopback=False) is not None
+
+
+@pytest.mark.parametrize("host", ["a", "tokens.example.", "10.0.0.1", "[2001:db8::1]", "[::ffff:10.0.0.1]", "b" * 63])
+def test_valid_host_of_an_endpoint_is_accepted(host):
+    assert wrong_with_url(f"https://{host}:8443/a..b/{'c' * 64}", loopback=False) is None
+
+
+def test_host_name_that_cannot_be_encoded_is_a_failure(server):
+    found = refused(server, url="https://tokens..example/token")
+    assert (found.reason, found.remedy, found.setting) == LATER
 
 
 def at_nobody(server):
