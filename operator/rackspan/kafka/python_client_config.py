@@ -7,6 +7,7 @@ import ssl
 from typing import TYPE_CHECKING, Any
 
 from rackspan.kafka.oauth_login import MECHANISM
+from rackspan.kafka.authorities import context_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,10 +84,7 @@ def python_client_properties(properties: Mapping[str, str | int | bool]) -> dict
 
 
 def _context(given: Mapping[str, str]) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    authority, pem = given.get("ssl.ca.location"), given.get("ssl.ca.pem")
-    if authority or pem:
-        context = ssl.create_default_context(cafile=authority, cadata=pem)
+    context = context_of(given.get("ssl.ca.location"), given.get("ssl.ca.pem"))
     if given.get("ssl.endpoint.identification.algorithm", "https").lower() in _NEVER:
         context.check_hostname = False
     if given.get("enable.ssl.certificate.verification", "true").lower() in _NEVER:

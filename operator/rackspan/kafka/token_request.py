@@ -24,6 +24,7 @@ from urllib.parse import quote_plus, urlencode
 import msgspec
 
 from rackspan.api.reasons import Reason
+from rackspan.kafka.authorities import context_of
 from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def trust(login: OauthLogin) -> ssl.SSLContext | None:
     if login.parts.scheme != "https":
         return None
     try:
-        return ssl.create_default_context(cafile=login.ca_file, cadata=login.ca_pem)
+        return context_of(login.ca_file, login.ca_pem)
     except (OSError, ValueError) as error:
         words = f"a certificate cannot be used: {getattr(error, 'strerror', None) or error}"
         raise FailureError(Failure(Reason.TLS_FAILED, words, Remedy.ACCESS, KafkaSetting.TOKEN_CA)) from error
@@ -129,7 +130,6 @@ def _answer(login: OauthLogin, context: ssl.SSLContext | None, seconds: float) -
     return response.status, body
 
 
-def _shut(opened: socket.socket) -> None:
 class _Limited(io.RawIOBase):
     """What a socket receives, up to twice `_LONGEST_ANSWER`: a body, and as much for all that is no body.
 
@@ -157,6 +157,7 @@ def _too_large(login: OauthLogin) -> Failure:
     return _failure(f"the answer of {login.server} is larger than {_LONGEST_ANSWER >> 10} KiB")
 
 
+def _shut(opened: socket.socket) -> None:
     with contextlib.suppress(OSError):
         socket.socket.shutdown(opened, socket.SHUT_RDWR)  # ssl's own would remove the TLS state that the reader uses
 

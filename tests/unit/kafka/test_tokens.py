@@ -254,69 +254,6 @@ def test_endpoint_that_does_not_speak_http_is_a_failure():
     assert found.what.endswith("cannot be asked: it ends the connection, or does not speak HTTP")
 
 
-def test_certificate_and_host_name_of_the_endpoint_are_verified(tmp_path):
-    ours, theirs = CertificateAuthority(tmp_path / "ours"), CertificateAuthority(tmp_path / "theirs")
-    with token_server(ours.server("tokens")) as server:
-        assert TokenProvider(login(server, ca_file=str(ours.cert))).token()
-        assert TokenProvider(login(server, ca_pem=ours.cert.read_text())).token()
-        for trusted in (theirs.cert.read_text(), None):
-            found = refused(server, ca_pem=trusted)
-            assert (found.reason, found.remedy, found.setting) == (
-                Reason.TLS_FAILED,
-                Remedy.ACCESS,
-                KafkaSetting.TOKEN_CA,
-            )
-            assert "is not from this authority, or is for another host name" in found.what
-    with token_server(ours.server("elsewhere", ["tokens.example"])) as server:
-        assert refused(server, ca_file=str(ours.cert)).reason is Reason.TLS_FAILED
-    with token_server() as plain:
-        url = plain.url.replace("http:", "https:")
-        assert "no TLS connection to 127.0.0.1:" in refused(plain, url=url).what
-
-
-def test_invalid_ca_certificate_is_a_tls_failure(server):
-    for bad in ({"ca_pem": "no PEM"}, {"ca_file": "/nope.pem"}):
-        with pytest.raises(FailureError, match="a certificate cannot be used") as caught:
-            TokenProvider(login(server, url="https://tokens.example/", **bad))
-        assert caught.value.failure.reason is Reason.TLS_FAILED
-
-
-def test_id_and_secret_are_url_encoded_only_if_requested(server, monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        server, "answer", lambda header, _: (seen.append(base64.b64decode(header.split()[1])), (503, b""))[1]
-    )
-    for encoded in (False, True):
-        refused(server, client_secret="a+b%", url_encoded=encoded)
-    assert seen == [b"rackspan:a+b%", b"rackspan:a%2Bb%25"]
-
-
-LOGIN = {
-    "security.protocol": "SASL_SSL",
-    "sasl.mechanism": "OAUTHBEARER",
-    "sasl.oauthbearer.token.endpoint.url": "https://tokens.example/token",
-    "sasl.oauthbearer.client.credentials.client.id": "me",
-    "sasl.oauthbearer.client.credentials.client.secret": "canary",
-}
-
-
-def test_login_properties_are_read_and_the_secret_is_not_in_repr():
-    found = login_of({**LOGIN, "sasl.oauthbearer.scope": "s", "https.ca.location": "ca.pem"})
-    assert (found.client_id, found.client_secret, found.scope, found.ca_file) == ("me", "canary", "s", "ca.pem")
-    assert "canary" not in repr(found)
-    assert token_provider({**LOGIN, "sasl.mechanism": "PLAIN"}) is None
-
-
-@pytest.mark.parametrize("name", [name for name in LOGIN if name.startswith("sasl.oauthbearer")])
-def test_error_names_the_missing_property(name):
-    with pytest.raises(FailureError, match=f"OAUTHBEARER needs {name}"):
-        login_of({key: value for key, value in LOGIN.items() if key != name})
-
-
-def test_error_names_the_unknown_property_without_its_value():
-    with pytest.raises(FailureError, match=r"^sasl.oauthbearer.assertion.file is not supported$"):
-        login_of({**LOGIN, "sasl.oauthbearer.assertion.file": "canary"})
-
 @contextmanager
 def endless_answer(head, block):
     """Yield a URL, and a list with the sum of bytes sent: `head`, then `block` until nobody reads, up to 64 MiB."""
@@ -389,6 +326,75 @@ def test_chunked_response_of_64_kib_is_read():
         assert TokenProvider(OauthLogin(url, CLIENT, SECRET)).token() == "a" * 60_000
 
 
+def test_certificate_and_host_name_of_the_endpoint_are_verified(tmp_path):
+    ours, theirs = CertificateAuthority(tmp_path / "ours"), CertificateAuthority(tmp_path / "theirs")
+    with token_server(ours.server("tokens")) as server:
+        assert TokenProvider(login(server, ca_file=str(ours.cert))).token()
+        assert TokenProvider(login(server, ca_pem=ours.cert.read_text())).token()
+        for trusted in (theirs.cert.read_text(), None):
+            found = refused(server, ca_pem=trusted)
+            assert (found.reason, found.remedy, found.setting) == (
+                Reason.TLS_FAILED,
+                Remedy.ACCESS,
+                KafkaSetting.TOKEN_CA,
+            )
+            assert "is not from this authority, or is for another host name" in found.what
+    with token_server(ours.server("elsewhere", ["tokens.example"])) as server:
+        assert refused(server, ca_file=str(ours.cert)).reason is Reason.TLS_FAILED
+    with token_server() as plain:
+        url = plain.url.replace("http:", "https:")
+        assert "no TLS connection to 127.0.0.1:" in refused(plain, url=url).what
+
+
+def test_certificates_of_the_endpoint_may_have_comments_in_any_language(tmp_path):
+    ours = CertificateAuthority(tmp_path)
+    with token_server(ours.server("tokens")) as server:
+        assert TokenProvider(login(server, ca_pem=f"# Főtanúsítvány\n{ours.cert.read_text()}")).token()
+
+
+def test_invalid_ca_certificate_is_a_tls_failure(server):
+    for bad in ({"ca_pem": "no PEM"}, {"ca_pem": "ő"}, {"ca_file": "/nope.pem"}):
+        with pytest.raises(FailureError, match="a certificate cannot be used") as caught:
+            TokenProvider(login(server, url="https://tokens.example/", **bad))
+        assert caught.value.failure.reason is Reason.TLS_FAILED
+
+
+def test_id_and_secret_are_url_encoded_only_if_requested(server, monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        server, "answer", lambda header, _: (seen.append(base64.b64decode(header.split()[1])), (503, b""))[1]
+    )
+    for encoded in (False, True):
+        refused(server, client_secret="a+b%", url_encoded=encoded)
+    assert seen == [b"rackspan:a+b%", b"rackspan:a%2Bb%25"]
+
+
+LOGIN = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.token.endpoint.url": "https://tokens.example/token",
+    "sasl.oauthbearer.client.credentials.client.id": "me",
+    "sasl.oauthbearer.client.credentials.client.secret": "canary",
+}
+
+
+def test_login_properties_are_read_and_the_secret_is_not_in_repr():
+    found = login_of({**LOGIN, "sasl.oauthbearer.scope": "s", "https.ca.location": "ca.pem"})
+    assert (found.client_id, found.client_secret, found.scope, found.ca_file) == ("me", "canary", "s", "ca.pem")
+    assert "canary" not in repr(found)
+    assert token_provider({**LOGIN, "sasl.mechanism": "PLAIN"}) is None
+
+
+@pytest.mark.parametrize("name", [name for name in LOGIN if name.startswith("sasl.oauthbearer")])
+def test_error_names_the_missing_property(name):
+    with pytest.raises(FailureError, match=f"OAUTHBEARER needs {name}"):
+        login_of({key: value for key, value in LOGIN.items() if key != name})
+
+
+def test_error_names_the_unknown_property_without_its_value():
+    with pytest.raises(FailureError, match=r"^sasl.oauthbearer.assertion.file is not supported$"):
+        login_of({**LOGIN, "sasl.oauthbearer.assertion.file": "canary"})
+
 
 @pytest.mark.parametrize(
     ("url", "sentence"),
@@ -404,12 +410,6 @@ def test_chunked_response_of_64_kib_is_read():
         ("https://[::1/", "not a URL"),
         ("", "no host name"),
         ("https://" + "a" * 3_000, "not a URL of up to"),
-    ],
-)
-def test_invalid_endpoint_url_is_rejected(url, sentence):
-    wrong = wrong_with_url(url, loopback=True)
-    assert sentence in wrong
-    assert "canary" not in wrong
         ("https://tokens..example/token", "a part of its host name is empty"),
         ("https://.tokens.example/", "a part of its host name is empty"),
         ("https://tokens.example..:443/", "a part of its host name is empty"),
@@ -417,12 +417,12 @@ def test_invalid_endpoint_url_is_rejected(url, sentence):
         ("https://1..2/", "a part of its host name is empty"),
         (f"https://a.{'b' * 64}.example/", "or longer than 63 characters"),
         (f"https://a.{'b' * 64}", "or longer than 63 characters"),
-
-
-def test_plain_http_is_allowed_for_loopback_only():
-    for host in ("127.0.0.1:80", "[::1]:80", "localhost"):
-        assert wrong_with_url(f"http://{host}/token", loopback=True) is None
-        assert wrong_with_url(f"http://{host}/token", loopback=False) is not None
+    ],
+)
+def test_invalid_endpoint_url_is_rejected(url, sentence):
+    wrong = wrong_with_url(url, loopback=True)
+    assert sentence in wrong
+    assert "canary" not in wrong
 
 
 @pytest.mark.parametrize("host", ["a", "tokens.example.", "10.0.0.1", "[2001:db8::1]", "[::ffff:10.0.0.1]", "b" * 63])
@@ -433,6 +433,12 @@ def test_valid_host_of_an_endpoint_is_accepted(host):
 def test_host_name_that_cannot_be_encoded_is_a_failure(server):
     found = refused(server, url="https://tokens..example/token")
     assert (found.reason, found.remedy, found.setting) == LATER
+
+
+def test_plain_http_is_allowed_for_loopback_only():
+    for host in ("127.0.0.1:80", "[::1]:80", "localhost"):
+        assert wrong_with_url(f"http://{host}/token", loopback=True) is None
+        assert wrong_with_url(f"http://{host}/token", loopback=False) is not None
 
 
 def at_nobody(server):
