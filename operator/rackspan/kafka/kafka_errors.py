@@ -56,6 +56,8 @@ _TLS_WORDS = (
 )
 _HTTP_AS_SIZE = f"response size {int.from_bytes(b'HTTP')}"
 """A Kafka response begins with its size. This is the size that the first letters of an HTTP response encode."""
+_CERTIFICATE = re.compile(r"(?<!enable\.)ssl\.(?:ca|certificate|crl|key|keystore)\.")
+"""A property of librdkafka for a certificate or key. Other properties for TLS are in `spec.kafka.properties`."""
 _WHERE_AND_WHEN = re.compile(r"^\S+/(?:bootstrap|\d+): |Connect to \S+ failed: |\s*\(after \d+ms in state .*\)$")
 """The text that differs between attempts. It is removed, so that the same error always has the same message."""
 
@@ -120,7 +122,7 @@ def settings_failure(error: BaseException) -> Failure:
     cause = error.args[0] if error.args else error
     words = cause.str() if isinstance(cause, KafkaError) else str(cause)
     words = words.removeprefix("Failed to create admin client: ")
-    if "ssl." in words:
+    if _CERTIFICATE.search(words):
         what = f"a certificate or key cannot be used: {words}"
         return Failure(Reason.TLS_FAILED, what, Remedy.ACCESS, KafkaSetting.TLS)
     return Failure(Reason.INVALID_SPEC, words, Remedy.SPEC, KafkaSetting.PROPERTIES)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 from typing import TYPE_CHECKING, Any
 
-from rackspan.kafka.oauth_login import MECHANISM
 from rackspan.kafka.authorities import context_of
+from rackspan.kafka.oauth_login import MECHANISM
+from rackspan.reconcile.failures import KafkaSetting, invalid_spec
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,7 +44,10 @@ _READ = frozenset(
         "enable.ssl.certificate.verification",
     }
 )
-_NEVER = ("false", "none", "0", "")
+_NEVER = ("false", "f", "none", "0", "")
+_NUMBER = re.compile(r"\s*([+-]?)(0x[0-9a-f]+|0[0-7]*|[1-9][0-9]*)", re.IGNORECASE)
+_MOST_DIGITS = 12
+"""Numbers of librdkafka have 32 bits."""
 
 
 class UnsupportedPropertyError(ValueError):
@@ -53,8 +58,8 @@ def python_client_properties(properties: Mapping[str, str | int | bool]) -> dict
     """
     Return the properties for kafka-python's admin client.
 
-    Raises UnsupportedPropertyError, and OSError (such as ssl.SSLError) if certificates cannot be read. No message
-    contains a password.
+    Raises UnsupportedPropertyError, FailureError for an invalid number or cipher, and OSError (such as ssl.SSLError) or
+    ValueError if certificates cannot be read. No message contains a password.
     """
     given = {name: str(value) for name, value in properties.items()}
     for name in given:
@@ -64,7 +69,7 @@ def python_client_properties(properties: Mapping[str, str | int | bool]) -> dict
                 + (": name PEM files instead of a PKCS12 store" if name.startswith("ssl.keystore.") else "")
             )
     protocol = given.get("security.protocol", "PLAINTEXT").upper()
-    found: dict[str, Any] = {new: int(given[old]) for old, new in _PASSED_ON.items() if old in given}
+    found: dict[str, Any] = {new: _number(old, given[old]) for old, new in _PASSED_ON.items() if old in given}
     found["client_id"] = given.get("client.id", "rackspan")
     found["bootstrap_servers"] = [one.strip() for one in given["bootstrap.servers"].split(",")]
     found["security_protocol"] = protocol
@@ -83,6 +88,16 @@ def python_client_properties(properties: Mapping[str, str | int | bool]) -> dict
     return found
 
 
+def _number(name: str, text: str) -> int:
+    """Return a number as librdkafka reads it, by C's strtol: octal after 0, hexadecimal after 0x, the rest ignored."""
+    found = _NUMBER.match(text)
+    if found is None or len(found[2]) > _MOST_DIGITS:
+        raise invalid_spec(f"{name} is not a valid number", KafkaSetting.PROPERTIES)
+    digits = found[2].lower()
+    base = 16 if digits.startswith("0x") else 8 if digits.startswith("0") else 10
+    return int(found[1] + digits, base)
+
+
 def _context(given: Mapping[str, str]) -> ssl.SSLContext:
     context = context_of(given.get("ssl.ca.location"), given.get("ssl.ca.pem"))
     if given.get("ssl.endpoint.identification.algorithm", "https").lower() in _NEVER:
@@ -94,7 +109,10 @@ def _context(given: Mapping[str, str]) -> ssl.SSLContext:
         context.load_verify_locations(given["ssl.crl.location"])
         context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     if "ssl.cipher.suites" in given:
-        context.set_ciphers(given["ssl.cipher.suites"])
+        try:
+            context.set_ciphers(given["ssl.cipher.suites"])
+        except ssl.SSLError as error:
+            raise invalid_spec("ssl.cipher.suites names no known cipher", KafkaSetting.PROPERTIES) from error
     _load_certificate(context, given)
     return context
 
