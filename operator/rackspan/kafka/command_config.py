@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _JAAS = re.compile(r"\s*(?P<module>[\w.$]+)\s+\w+\s*(?P<options>.*?);?\s*", re.DOTALL)
-_OPTION = re.compile(r"""([\w.]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;]+))""")
+_OPTION = re.compile(r"""(?<!\S)([\w.$-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|'((?:[^'\\]|\\.)*)'|([^\s;"']+))(?!\S)""")
 _LOGIN_MODULES = ("PlainLoginModule", "ScramLoginModule")
 _TOKEN_MODULE = "OAuthBearerLoginModule"  # noqa: S105 - a class's name
 _MSK_MODULE = "IAMLoginModule"
@@ -111,12 +111,15 @@ def read_command_config(path: Path) -> dict[str, str]:
     """Return the properties in a file, for a librdkafka client. Raises CommandConfigError."""
     try:
         java = javaproperties.loads(path.read_text(encoding="utf-8"))
+        "".join((*java, *java.values())).encode()
     except OSError as error:
         raise CommandConfigError(f"{path}: cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise CommandConfigError(f"{path}: cannot be read: it is not UTF-8") from None
     except javaproperties.InvalidUEscapeError:  # its message may quote a part of a password
         raise CommandConfigError(f"{path}: cannot be read: a \\u in it has no four hexadecimal digits") from None
+    except UnicodeEncodeError:
+        raise CommandConfigError(f"{path}: cannot be read: a \\u in it is one half of a surrogate pair") from None
     return translated(java, str(path))
 
 
@@ -142,6 +145,11 @@ def _take_login(rest: dict[str, str], found: dict[str, str], name: str) -> None:
         raise CommandConfigError(
             f"{name}: sasl.jaas.config: only {', '.join(_LOGIN_MODULES)}, {_TOKEN_MODULE} and {_MSK_MODULE} are "
             "understood; for other mechanisms write librdkafka's own properties"
+        )
+    if _OPTION.sub("", match["options"]).strip():  # the rest may be a part of a secret, as may names of options
+        raise CommandConfigError(
+            f'{name}: sasl.jaas.config: the options are not all name="value" with a space between them; write '
+            '\\\\" for a quotation mark in a value'
         )
     options = {key: re.sub(r"\\(.)", r"\1", a or b) or c for key, a, b, c in _OPTION.findall(match["options"])}
     if match["module"].endswith(_TOKEN_MODULE):

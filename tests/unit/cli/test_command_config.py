@@ -114,6 +114,8 @@ def test_properties_are_parsed_as_in_java(tmp_path, text, value):
         ),
         (f'sasl.jaas.config={PLAIN} required username="ann";', "sasl.jaas.config: holds no password"),
         (r"sasl.password=a\ucanary", r"cannot be read: a \u in it has no four hexadecimal digits"),
+        (r"sasl.password=canary\ud83d", r"cannot be read: a \u in it is one half of a surrogate pair"),
+        (r"a\ude00\ud83d=canary", r"cannot be read: a \u in it is one half of a surrogate pair"),
     ],
 )
 def test_property_that_cannot_be_translated_is_rejected_with_a_message(tmp_path, text, sentence):
@@ -214,6 +216,47 @@ def test_unsupported_oauthbearer_settings_are_rejected_without_showing_their_val
         read(tmp_path, TOKENS + text)
     assert sentence in str(caught.value)
     assert "canary" not in str(caught.value)
+
+
+@pytest.mark.parametrize("module", [PLAIN, f"{HANDLER}Module", "software.amazon.msk.auth.iam.IAMLoginModule"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        'clientId="a" clientSecret="s3"canary=cr3t"',
+        'clientId="a" clientSecret="s3"canary=cr3t',
+        'clientId="a" clientSecret="s3 canary=cr3t',
+        "clientId='a' clientSecret='s3 canary=cr3t",
+        "clientId=a clientSecret=it's canary=cr3t'",
+        'clientId=a clientSecret=s3"canary=cr3t',
+        'clientId="a" clientSecret= "s3" canary',
+        'clientId="a" "canary"',
+        'clientId="a"; canary="b"',
+        'clientId="a", canary="b"',
+        '/* canary="b" */ clientId="a"',
+    ],
+)
+def test_jaas_options_that_cannot_be_parsed_are_rejected_without_showing_them(tmp_path, module, options):
+    with pytest.raises(CommandConfigError) as caught:
+        read(tmp_path, f"sasl.mechanism=AWS_MSK_IAM\nsasl.jaas.config={module} required {options};")
+    assert str(caught.value) == (
+        f'{tmp_path}/client.properties: sasl.jaas.config: the options are not all name="value" with a space between '
+        'them; write \\\\" for a quotation mark in a value'
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "password"),
+    [
+        ('username="a" password="it\'s; b=c";', "it's; b=c"),
+        ("username = 'a'  password\t=\t'say \"b\"'  ;  ", 'say "b"'),
+        (r'password="a\\"b=c\\\\" username=a', 'a"b=c\\'),
+        ("username=a password=b/c=d, serviceName=kafka", "b/c=d,"),
+        ('username="a" password="";', ""),
+    ],
+)
+def test_jaas_options_are_read_with_and_without_quotes(tmp_path, options, password):
+    found = read(tmp_path, f"sasl.jaas.config={PLAIN} required {options}")
+    assert found == {"sasl.username": "a", "sasl.password": password}
 
 
 MSK = """
