@@ -28,6 +28,10 @@ aws_access_key_id = AKIABBBBBBBBBBBBBBBB
 aws_secret_access_key = canary
 [half]
 aws_access_key_id = AKIACCCCCCCCCCCCCCCC
+[of-a-role]
+role_arn = arn:aws:iam::123456789012:role/of-a-profile
+source_profile = default
+region = eu-west-1
 [program]
 credential_process = sh -c 'echo canary >&2; exit 1'
 """
@@ -131,6 +135,12 @@ def test_role_is_assumed_with_the_configured_region_and_session_name(sts, more, 
 def test_denied_role_is_reported_with_the_error_code(sts):
     sts.answer = (403, REFUSAL)
     assert refused({ROLE_ARN: ROLE}) == f"no token for Kafka: AWS says AccessDenied to the role {ROLE}"
+
+
+def test_denied_role_of_a_profile_is_reported_without_a_name(sts):
+    sts.answer = (403, REFUSAL)
+    assert refused({PROFILE: "of-a-role"}) == "no token for Kafka: AWS says AccessDenied"
+    assert sts.asked[0][1]["RoleArn"] == ["arn:aws:iam::123456789012:role/of-a-profile"]
 
 
 @pytest.mark.parametrize(

@@ -51,7 +51,8 @@ def _by_botocore(user: AwsUser, region: str) -> AwsKeys | None:
         return AwsKeys(frozen.access_key, frozen.secret_key, frozen.token)
     except ClientError as error:
         code = error.response.get("Error", {}).get("Code", "an error")
-        raise no_token(f"AWS says {code} to the role {user.role_arn}") from error
+        role = f" to the role {user.role_arn}" if user.role_arn else ""  # a profile may have a role, too
+        raise no_token(f"AWS says {code}{role}") from error
     except (BotoCoreError, OSError, RuntimeError, ValueError) as error:
         name = type(error).__name__
         raise no_token(f"botocore says {name}" + (f": {error}" if name in _QUOTED else "")) from error
