@@ -31,6 +31,18 @@ def readers(rows, near, domain, subscribed):
     return Readers(topic, number, np.array(near, dtype=bool), np.array(domain), np.array(subscribed, dtype=bool))
 
 
+@st.composite
+def chains(draw):
+    """Draw members that share topics with the next members only, so that partitions pass along a chain."""
+    members, width, domains = draw(st.integers(2, 6)), draw(st.integers(1, 2)), draw(st.integers(1, 6))
+    sizes = [draw(st.integers(1, 4)), *[1] * (members + width - 1)][:: draw(st.sampled_from([1, -1]))]
+    rows = [(topic, number) for topic, size in enumerate(sizes) for number in range(size)][:7]
+    step = np.arange(len(sizes)) - np.arange(members)[:, None]
+    near = [[draw(st.booleans()) for _ in range(domains)] for _ in rows]
+    domain = draw(st.lists(st.integers(-1, domains - 1), min_size=members, max_size=members))
+    return readers(rows, near, domain, (step >= 0) & (step <= width))
+
+
 def nearness(group, owner):
     """Return how many partitions have a replica in the domain of their reader, counted one by one."""
     pairs = ((row, int(group.domain[member])) for row, member in enumerate(owner))
@@ -64,7 +76,7 @@ def bundles(group):
     return list(found.values())
 
 
-@given(groups())
+@given(groups() | chains())
 def test_even_assignment_has_the_most_near_partitions_of_all_most_even_ones(group):
     found = assign_evenly(group)
     everyone = range(len(group.topic))

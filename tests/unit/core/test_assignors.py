@@ -117,6 +117,42 @@ def test_number_of_searches_depends_on_partitions_per_member_not_on_all_partitio
     assert len(searches) < 10 * 3_000 / 60
 
 
+def chain(members):
+    """Return a group whose member i subscribes to topics i and i + 1; topic 0 has a partition for each member."""
+    topic = np.concatenate([np.zeros(members - 1, dtype=np.int64), np.arange(members + 1)])
+    step = np.arange(members + 1) - np.arange(members)[:, None]
+    return readers(
+        topic[:, None] % 3 == np.arange(3), np.arange(members) % 3, topic, subscribed=(step == 0) | (step == 1)
+    )
+
+
+def test_work_for_members_with_different_subscriptions_grows_with_the_partitions(monkeypatch):
+    """Otherwise a user who may join a group could exhaust the time of a scan."""
+    done = []
+    for name in ("_entering", "_passed"):
+        step = getattr(assignors._Flow, name)
+        monkeypatch.setattr(assignors._Flow, name, lambda *task, step=step: done.append(1) or step(*task))
+    group = chain(60)
+    found = assign_evenly(group)
+    assert sorted(loads(group, found.owner)) == [1] * 58 + [2, 60]
+    assert len(done) < 8 * len(group.topic)
+
+
+def test_search_looks_only_at_kinds_of_members_that_waiting_partitions_can_reach(monkeypatch):
+    relaxed = []
+
+    class Counted(np.ndarray):
+        def __getitem__(self, rows):
+            relaxed.append(len(rows))
+            return np.asarray(super().__getitem__(rows))
+
+    search = assignors._shortest
+    monkeypatch.setattr(assignors, "_shortest", lambda one, other: search(one, other.view(Counted)))
+    group = chain(60)
+    assign_evenly(group)
+    assert sum(relaxed) < 8 * len(group.topic)
+
+
 @pytest.mark.parametrize("case", CASES, ids=[case["about"] for case in CASES])
 def test_assignment_matches_the_case_shared_with_the_brokers_plugin(case):
     rows = [(topic, number, racks) for topic, row in enumerate(case["topics"]) for number, racks in enumerate(row)]

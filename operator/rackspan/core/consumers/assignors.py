@@ -22,6 +22,9 @@ a member's next partition grows with the number it has, in steps larger than all
 counts are the cheapest. One search serves all members with the same lowest price, so the number of searches grows with
 the partitions per member, not with the partitions.
 
+Members choose their subscriptions, so one user can make kinds as many as members. A search continues only from kinds
+that became cheaper, and the price of entering at a kind is looked up again only once its cheapest sort is used up.
+
 Both functions assign from scratch: they ignore the present assignment and do not count how many partitions would change
 members. `cooperative-sticky`, `sticky` and `uniform` keep as much of the present assignment as they can.
 """
@@ -32,10 +35,10 @@ from itertools import pairwise
 import numpy as np
 import numpy.typing as npt
 
-from rackspan.core.shortest_paths import relaxed
 from rackspan.core.topology import BoolArray, IntArray
 
 _FAR = np.int64(1 << 60)  # the price of what is not allowed; the sum of two still fits into 64 bits
+_NEVER = _FAR // 2  # more than any sum of allowed prices
 _SOME = 256  # sorts per block
 _AT_ONCE = 1 << 15  # prices per block: as many as fit into a processor's cache
 
@@ -163,31 +166,35 @@ class _Flow:
         self._load = np.zeros_like(size)
         self._best = np.argsort(-self._worth, axis=1, kind="stable")  # sorts that may still enter, from `_next` on
         self._next = np.zeros_like(size)
-        self._came: list[tuple[int, IntArray]] = []  # since the last search: kinds and the sorts they got more of,
-        self._poorer: set[int] = set()  # and kinds that have given up all their items of a sort
+        self._came: dict[int, list[int]] = {}  # since the last search: kinds and the sorts they got more of,
+        self._poorer: set[int] = set()  # kinds that have given up all their items of a sort,
+        self._cut: set[int] = set()  # and kinds that get nothing more from the one before them
 
     def solved(self) -> IntArray:
         """Return the flow, shape (sorts, kinds)."""
-        everyone = range(len(self._size))
+        everyone = np.arange(len(self._size))
         passing = np.full((len(everyone), len(everyone)), _FAR)  # lowest price for passing an item between two kinds
+        entering, first, lacking = np.full(len(everyone), _FAR), np.zeros_like(everyone), everyone
         while self._left.any():
-            entering = np.array([self._entering(kind) for kind in everyone])
+            for kind in lacking.tolist():
+                entering[kind], first[kind] = self._entering(kind)
             distance, before = _shortest(entering, passing)
             cost = distance + self._step * np.maximum(self._load // self._size - self._base + 1, 0)
-            self._came, self._poorer = [], set()
+            self._came, self._poorer, self._cut = {}, set(), set()
             for end in np.flatnonzero(cost == cost.min()).tolist():
                 trail = _trail(before, end)
                 self._send(trail, int(entering[trail[0]]), passing)
-            for kind, sorts in self._came:
-                np.minimum(passing[kind], self._passing(kind, sorts), out=passing[kind])
+            for kind in self._came.keys() - self._poorer:
+                np.minimum(passing[kind], self._passing(kind, np.array(self._came[kind])), out=passing[kind])
             for kind in self._poorer:
                 passing[kind] = self._passing(kind, np.flatnonzero(self._flow[kind]))
+            lacking = np.flatnonzero((entering < _FAR) & (self._left[first] == 0))
         return self._flow.T
 
-    def _entering(self, kind: int) -> int:
-        """Return the lowest price at which an item can enter at a kind."""
+    def _entering(self, kind: int) -> tuple[int, int]:
+        """Return the lowest price at which an item can enter at a kind, and a sort that has this price."""
         waiting = self._waiting(kind)
-        return -int(self._worth[kind, waiting[0]]) if len(waiting) else int(_FAR)
+        return (-int(self._worth[kind, waiting[0]]), int(waiting[0])) if len(waiting) else (int(_FAR), 0)
 
     def _waiting(self, kind: int) -> IntArray:
         """Return some of the sorts with items left, those of the highest value to a kind first."""
@@ -205,22 +212,27 @@ class _Flow:
         first, end = trail[0], trail[-1]
         sorts = self._waiting(first)
         sorts = sorts[self._worth[first, sorts] == -entering]
-        hops = [(one, other, self._passed(one, other, int(passing[one, other]))) for one, other in pairwise(trail)]
+        if not len(sorts) or not self._cut.isdisjoint(trail):
+            return
+        hops = []
+        for one, other in pairwise(trail):
+            if (sort := self._passed(one, other, int(passing[one, other]))) < 0:
+                self._cut.add(other)
+                return
+            hops.append((one, other, sort))
         free = self._base * int(self._size[end]) - int(self._load[end])
         room = free if free > 0 else int(self._size[end] - self._load[end] % self._size[end])
         left = self._left[sorts]
-        amount = min(room, int(left.sum()), *(int(self._flow[one, sort]) if sort >= 0 else 0 for one, _, sort in hops))
-        if not amount:
-            return
+        amount = min(room, int(left.sum()), *(int(self._flow[one, sort]) for one, _, sort in hops))
         gone = np.clip(amount - np.cumsum(left) + left, 0, left)
         self._left[sorts] -= gone
         self._flow[first, sorts] += gone
         self._load[end] += amount
-        self._came.append((first, sorts[gone > 0]))
+        self._came.setdefault(first, []).extend(sorts[gone > 0].tolist())
         for one, other, sort in hops:
             self._flow[one, sort] -= amount
             self._flow[other, sort] += amount
-            self._came.append((other, np.array([sort])))
+            self._came.setdefault(other, []).append(sort)
             if not self._flow[one, sort]:
                 self._poorer.add(one)
 
@@ -240,10 +252,20 @@ class _Flow:
 
 
 def _shortest(entering: IntArray, passing: IntArray) -> tuple[IntArray, IntArray]:
-    """Return the lowest price of reaching each kind (Bellman-Ford), and the kind that passes on to it (-1: none)."""
-    distance, before = entering.copy(), np.full(len(entering), -1, dtype=np.int64)
-    while (shorter := relaxed(distance, before, passing)) is not None:
-        distance, before = shorter
+    """
+    Return the lowest price of reaching each kind (Bellman-Ford), and the kind that passes on to it (-1: none).
+
+    Each round continues only from kinds that became cheaper. So kinds that no item can reach any more cost nothing.
+    """
+    distance, before = np.minimum(entering, _NEVER), np.full(len(entering), -1, dtype=np.int64)
+    cheaper = np.flatnonzero(distance < _NEVER)
+    while len(cheaper):
+        through = passing[cheaper]
+        through += distance[cheaper, None]
+        least = through.min(axis=0)
+        better = np.flatnonzero(least < distance)
+        distance[better], before[better] = least[better], cheaper[through[:, better].argmin(axis=0)]
+        cheaper = better
     return distance, before
 
 
