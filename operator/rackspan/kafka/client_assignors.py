@@ -79,6 +79,7 @@ def _readers(
     places = {rack: number for number, rack in enumerate(racks)}
     # A member with an older client reports no rack.
     reported = [getattr(member.metadata, "rack_id", None) for member in members]
+    subscriptions = [frozenset(member.metadata.topics) for member in members]
     return Readers(
         topic=np.array([at[partition.topic] for partition in partitions], dtype=np.int64),
         number=np.array([partition.partition for partition in partitions], dtype=np.int64),
@@ -86,7 +87,7 @@ def _readers(
             [[_has_any(cluster, partition, some) for some in racks.values()] for partition in partitions], dtype=bool
         ).reshape(len(partitions), len(racks)),
         domain=np.array([places.get(rack, -1) if rack else -1 for rack in reported], dtype=np.int64),
-        subscribed=np.array([[topic in member.metadata.topics for topic in topics] for member in members], dtype=bool),
+        subscribed=np.array([[topic in wanted for topic in topics] for wanted in subscriptions], dtype=bool),
     )
 
 

@@ -116,3 +116,15 @@ def test_static_members_keep_their_partitions_after_their_member_id_changes(clus
 def test_assignment_is_empty_without_members_or_partitions(cluster):
     assert assigned(cluster) == {}
     assert assigned(ClusterMetadata(), member("m1", "/us/a")) == {"m1": {}}
+
+
+def test_long_subscriptions_are_not_searched_for_each_topic(cluster):
+    class Topics(list):
+        def __contains__(self, topic):
+            raise AssertionError("searches a list")
+
+    one, other = member("m1", "/us/a"), member("m2", "/eu/b", "left")
+    found = assigned(cluster, one, other)
+    for each in (one, other):
+        each.metadata.topics = Topics(each.metadata.topics)
+    assert assigned(cluster, one, other) == found
