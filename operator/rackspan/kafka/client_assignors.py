@@ -55,12 +55,11 @@ class RackAwareRange(AbstractPartitionAssignor):  # type: ignore[misc]
         rows = [
             (at, number) for at, topic in enumerate(topics) for number in sorted(cluster.partitions_for_topic(topic))
         ]
-        partitions = [TopicPartition(topics[at], number) for at, number in rows]
         shares: dict[str, dict[str, list[int]]] = {member.member_id: {} for member in found}
         if rows:
-            owner = assign_ranges(_readers(cluster, found, topics, partitions)).owner.tolist()
-            for partition, at in zip(partitions, owner, strict=True):
-                shares[found[at].member_id].setdefault(partition.topic, []).append(partition.partition)
+            owners = assign_ranges(_readers(cluster, found, topics, rows)).owner.tolist()
+            for (at, number), owner in zip(rows, owners, strict=True):
+                shares[found[owner].member_id].setdefault(topics[at], []).append(number)
         return {
             member: ConsumerProtocolAssignment(_ASSIGNMENT, sorted(share.items()), b"")
             for member, share in shares.items()
@@ -70,22 +69,20 @@ class RackAwareRange(AbstractPartitionAssignor):  # type: ignore[misc]
         """Do nothing: the assignor keeps no state."""
 
 
-def _readers(
-    cluster: Any, members: Sequence[Any], topics: Sequence[str], partitions: Sequence[TopicPartition]
-) -> Readers:
+def _readers(cluster: Any, members: Sequence[Any], topics: Sequence[str], rows: Sequence[tuple[int, int]]) -> Readers:
     brokers = sorted((broker.rack, broker.node_id) for broker in cluster.brokers() if broker.rack)
     racks = {rack: [broker for _, broker in some] for rack, some in groupby(brokers, key=lambda one: one[0])}
-    at = {topic: number for number, topic in enumerate(topics)}
     places = {rack: number for number, rack in enumerate(racks)}
+    partitions = [TopicPartition(topics[at], number) for at, number in rows]
+    near = [[_has_any(cluster, partition, some) for some in racks.values()] for partition in partitions]
     # A member with an older client reports no rack.
     reported = [getattr(member.metadata, "rack_id", None) for member in members]
     subscriptions = [frozenset(member.metadata.topics) for member in members]
+    topic, number = np.array(rows, dtype=np.int64).T
     return Readers(
-        topic=np.array([at[partition.topic] for partition in partitions], dtype=np.int64),
-        number=np.array([partition.partition for partition in partitions], dtype=np.int64),
-        near=np.array(
-            [[_has_any(cluster, partition, some) for some in racks.values()] for partition in partitions], dtype=bool
-        ).reshape(len(partitions), len(racks)),
+        topic=topic,
+        number=number,
+        near=np.array(near, dtype=bool),
         domain=np.array([places.get(rack, -1) if rack else -1 for rack in reported], dtype=np.int64),
         subscribed=np.array([[topic in wanted for topic in topics] for wanted in subscriptions], dtype=bool),
     )

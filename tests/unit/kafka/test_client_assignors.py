@@ -128,3 +128,9 @@ def test_long_subscriptions_are_not_searched_for_each_topic(cluster):
     for each in (one, other):
         each.metadata.topics = Topics(each.metadata.topics)
     assert assigned(cluster, one, other) == found
+
+
+def test_assignment_of_a_cluster_without_racks_is_even(monkeypatch, cluster):
+    monkeypatch.setattr(cluster, "brokers", set)
+    found = assigned(cluster, member("m1", "/us/a"), member("m2", None))
+    assert {name: len(one["left"]) for name, one in found.items()} == {"m1": 2, "m2": 2}
