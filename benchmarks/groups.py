@@ -4,7 +4,8 @@ The time to find the best assignment of a consumer group, by its number of parti
     .venv/bin/python -m benchmarks groups [--partitions 2500 5000 10000 20000] [--members 300]
 
 The groups are difficult on purpose: 30 domains and 200 topics, both of unequal sizes, with RF 3. Each member subscribes
-to a random twentieth of the topics. Times are CPU seconds, medians of three runs.
+to a random twentieth of the topics. In the chain, member i subscribes to topics i and i + 1, and most partitions
+are in topic 0, which only member 0 reads. Times are CPU seconds, medians of three runs.
 """
 
 import argparse
@@ -32,6 +33,14 @@ def group(members: int, subscriptions: int, partitions: int, without_rack: float
     return Readers(topic, np.arange(partitions), near, domain, subscribed[np.arange(members) % subscriptions])
 
 
+def chain(members: int, partitions: int) -> Readers:
+    chance = np.random.default_rng(1)
+    ahead = np.arange(members + 1) - np.arange(members)[:, None]
+    near = np.argsort(chance.random((partitions, DOMAINS)), axis=1) < REPLICAS
+    topic = np.maximum(np.arange(partitions) - (partitions - members - 1), 0)
+    return Readers(topic, np.arange(partitions), near, np.arange(members) % DOMAINS, (ahead == 0) | (ahead == 1))
+
+
 def seconds(readers: Readers) -> float:
     times = []
     for _ in range(RUNS):
@@ -48,10 +57,13 @@ def main() -> None:
     options = parser.parse_args()
     print(f"{describe()}, load {os.getloadavg()[0]:.1f}; {options.members} members\n")
     shapes = [(20, 0.0), (20, 1.0), (options.members, 0.0), (options.members, 0.1)]
-    named = [f"{subscriptions} subscriptions, {lacking:.0%} without rack" for subscriptions, lacking in shapes]
-    print(f"| partitions | {' | '.join(named)} |\n|{'---|' * (len(shapes) + 1)}")
+    named = [f"{subscriptions} subscriptions, {lacking:.0%} without rack" for subscriptions, lacking in shapes] + [
+        "chain"
+    ]
+    print(f"| partitions | {' | '.join(named)} |\n|{'---|' * (len(named) + 1)}")
     for partitions in options.partitions:
         took = [seconds(group(options.members, number, partitions, lacking)) for number, lacking in shapes]
+        took.append(seconds(chain(options.members, partitions)))
         print(f"| {partitions:,} | {' | '.join(f'{time:.1f}' for time in took)} |", flush=True)
 
 

@@ -20,7 +20,7 @@ from time import process_time
 
 import numpy as np
 
-from benchmarks.groups import group
+from benchmarks.groups import chain, group
 from benchmarks.machine import describe
 from benchmarks.plans.measure import peak
 from rackspan.core.compliance import judge
@@ -138,6 +138,10 @@ def members(count: int) -> Work:
     return partial(assign_evenly, group(count, 20, 10_000, 0.0))
 
 
+def chained(count: int) -> Work:
+    return partial(assign_evenly, chain(count, 2 * count))
+
+
 def ranges(count: int) -> Work:
     return partial(assign_ranges, group(300, 20, count, 0.0))
 
@@ -168,6 +172,7 @@ SHAPES: Mapping[str, Shape] = {
     "groups": Shape("20 subscriptions, 300 members", "partitions", reading(300, 20, 0.0), 5000),
     "groups-kinds": Shape("300 subscriptions, 300 members", "partitions", reading(300, 300, 0.0), 2500),
     "groups-members": Shape("20 subscriptions, 10,000 partitions", "members", members, 150),
+    "groups-chain": Shape("each member shares topics with two others", "members", chained, 100),
     "groups-range": Shape("`range`, 20 subscriptions, 300 members", "partitions", ranges, 5000),
 }
 
