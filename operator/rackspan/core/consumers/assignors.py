@@ -85,8 +85,7 @@ def assign_evenly(readers: Readers) -> GroupAssignment:
 def assign_ranges(readers: Readers) -> GroupAssignment:
     """Return a co-partitioned assignment with the most even counts per topic and, among those, the most near."""
     owner = np.full(len(readers.topic), -1, dtype=np.int64)
-    for topics, members in _copartitioned(readers):
-        rows = np.flatnonzero(np.isin(readers.topic, topics))
+    for rows, members in _copartitioned(readers):
         numbers, item = np.unique(readers.number[rows], return_inverse=True)
         first, kind = _alike(readers.domain[members, None])
         near = _near(readers.near[rows], readers.domain[members[first]])
@@ -111,15 +110,19 @@ def _near(near: BoolArray, domain: IntArray) -> BoolArray:
     return here
 
 
-def _copartitioned(readers: Readers) -> list[tuple[list[int], IntArray]]:
-    """Return groups of topics with the same subscribers and partition ids, each with those subscribers."""
+def _copartitioned(readers: Readers) -> list[tuple[IntArray, IntArray]]:
+    """Return the partitions of topics with the same subscribers and partition ids, each with those subscribers."""
     bundles: dict[tuple[bytes, bytes], list[int]] = {}
     order = np.lexsort((readers.number, readers.topic))
     starts = np.searchsorted(readers.topic[order], np.arange(readers.subscribed.shape[1] + 1))
+    rows = np.split(order, starts[1:-1])
     for topic in np.unique(readers.topic).tolist():
-        numbers = readers.number[order[starts[topic] : starts[topic + 1]]]
+        numbers = readers.number[rows[topic]]
         bundles.setdefault((readers.subscribed[:, topic].tobytes(), numbers.tobytes()), []).append(topic)
-    return [(topics, np.flatnonzero(readers.subscribed[:, topics[0]])) for topics in bundles.values()]
+    return [
+        (np.concatenate([rows[topic] for topic in topics]), np.flatnonzero(readers.subscribed[:, topics[0]]))
+        for topics in bundles.values()
+    ]
 
 
 def _alike(rows: npt.NDArray[np.generic]) -> tuple[IntArray, IntArray]:
