@@ -320,9 +320,13 @@ def _could_be_near(
     topics, topic = np.unique(replicas.partitions.topic[row], return_inverse=True)
     subscribed = np.zeros((len(here), len(topics)), dtype=bool)
     subscribed[reading, topic] = True
-    names = [replicas.partitions.names[at] for at in topics.tolist()]
+    columns = {replicas.partitions.names[topic]: column for column, topic in enumerate(topics.tolist())}
+    chosen: dict[frozenset[str] | None, IntArray] = {None: np.arange(len(columns))}
     for at, member in enumerate(group.members):
-        subscribed[at] |= [member.topics is None or name in member.topics for name in names]
+        if member.topics is not None and member.topics not in chosen:
+            found = [columns[name] for name in member.topics if name in columns]
+            chosen[member.topics] = np.array(found, dtype=np.int64)
+        subscribed[at, chosen[member.topics]] = True
     if group.protocol is GroupProtocol.SHARE:
         return _most_shared_near(replicas, reading, row, topic.reshape(-1), here, subscribed)
     held = replicas.domain[replicas.at[row]]
