@@ -74,7 +74,8 @@ def assign_evenly(readers: Readers) -> GroupAssignment:
 
     The assignment is not sticky: the present assignment has no influence.
     """
-    first, kind = _alike(np.column_stack([readers.domain, readers.subscribed]))
+    _, subscription = _alike(readers.subscribed)
+    first, kind = _alike(np.column_stack([readers.domain, subscription]))
     _, audience = _alike(readers.subscribed.T)
     one, sort = _alike(np.column_stack([audience[readers.topic], readers.near]))
     value = _near(readers.near[one], readers.domain[first]).astype(np.int64)
@@ -127,8 +128,10 @@ def _copartitioned(readers: Readers) -> list[tuple[IntArray, IntArray]]:
 
 def _alike(rows: npt.NDArray[np.generic]) -> tuple[IntArray, IntArray]:
     """Group equal rows into kinds: return the first row of each kind, and the kind of each row."""
-    _, first, kind = np.unique(rows, axis=0, return_index=True, return_inverse=True)
-    return first, kind.reshape(-1)
+    rows = np.ascontiguousarray(rows)
+    whole = rows.view(np.dtype((np.void, rows.strides[0]))).reshape(-1)  # np.unique(axis=0) is slow for many columns
+    _, first, kind = np.unique(whole, return_index=True, return_inverse=True)
+    return first, kind
 
 
 def _dealt(sort: IntArray, value: IntArray, may: BoolArray, kind: IntArray) -> IntArray:
