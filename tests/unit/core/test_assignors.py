@@ -179,3 +179,10 @@ def test_memory_does_not_grow_with_topics_times_pairs_of_domains():
         assert tracemalloc.get_traced_memory()[1] < 8 * 2**20
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("assign", [assign_evenly, assign_ranges])
+@pytest.mark.parametrize(("members", "topics", "domains"), [(1, 0, 0), (1, 1, 0), (2, 2, 1)])
+def test_group_without_partitions_has_an_empty_assignment(assign, members, topics, domains):
+    group = readers(np.zeros((0, domains)), [-1] * members, subscribed=np.ones((members, topics), dtype=bool))
+    assert assign(group).owner.tolist() == []

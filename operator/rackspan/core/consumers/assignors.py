@@ -128,6 +128,8 @@ def _copartitioned(readers: Readers) -> list[tuple[IntArray, IntArray]]:
 
 def _alike(rows: npt.NDArray[np.generic]) -> tuple[IntArray, IntArray]:
     """Group equal rows into kinds: return the first row of each kind, and the kind of each row."""
+    if not rows.size:
+        return np.arange(min(1, len(rows))), np.zeros(len(rows), dtype=np.int64)
     rows = np.ascontiguousarray(rows)
     whole = rows.view(np.dtype((np.void, rows.strides[0]))).reshape(-1)  # np.unique(axis=0) is slow for many columns
     _, first, kind = np.unique(whole, return_index=True, return_inverse=True)
