@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from tests.unit.core.clusters import cluster
 
+from rackspan.core.consumers import group_locality
 from rackspan.core.consumers.group_locality import (
     GroupProtocol,
     GroupSeen,
@@ -194,6 +195,18 @@ def test_could_be_near_considers_only_members_that_subscribe_to_the_topic():
         member("b", rack="/eu/a", sales=[0], topics=frozenset({"sales"})),
     )
     assert locality(REPLICAS, group(*only), {}).could_be_near == 0
+
+
+@pytest.mark.parametrize(("most", "could_be_near"), [(2, 2), (1, 3)])
+def test_could_be_near_is_an_upper_bound_for_groups_with_too_many_kinds_of_members(monkeypatch, most, could_be_near):
+    monkeypatch.setattr(group_locality, "_MOST_KINDS", most)
+    orders = frozenset({"orders"})
+    members = (
+        member("a", rack="/eu/a", orders=[0, 1], topics=orders),
+        member("b", rack="/us/b", orders=[2, 3], topics=orders),
+    )
+    assert locality(REPLICAS, group(*members), {}).could_be_near == could_be_near
+    assert locality(REPLICAS, group(*members[1:]), {}).could_be_near == 0
 
 
 def test_range_assigns_equal_partition_numbers_of_topics_together():

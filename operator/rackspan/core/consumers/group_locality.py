@@ -35,6 +35,9 @@ from rackspan.core.topology import BoolArray, BrokerLocation, FloatArray, IntArr
 _T = TypeVar("_T")
 
 _RANGE = "range"
+_MOST_KINDS = 1_000
+"""The most kinds of members (domain and subscription) for an exact `could_be_near`: its memory grows with their square.
+Members choose their subscriptions, so one user can make any number of kinds."""
 _NO_ID = -1  # a broker without `broker.rack`
 _FOREIGN_ID = -2  # a `client.rack` that no broker has
 
@@ -332,8 +335,14 @@ def _could_be_near(
     held = replicas.domain[replicas.at[row]]
     in_domains = np.column_stack([(held == domain).any(axis=1) for domain in domains])
     domain = np.where(here == NONE, NONE, np.searchsorted(domains, here))
-    readers = Readers(topic.reshape(-1), replicas.partitions.number[row], in_domains, domain, subscribed)
-    return (assign_ranges if group.assignor == _RANGE else assign_evenly)(readers).near
+    topic = topic.reshape(-1)
+    readers = Readers(topic, replicas.partitions.number[row], in_domains, domain, subscribed)
+    if group.assignor == _RANGE:
+        return assign_ranges(readers).near
+    if len({(at, wanted.tobytes()) for at, wanted in zip(domain.tolist(), subscribed, strict=True)}) <= _MOST_KINDS:
+        return assign_evenly(readers).near
+    reached = np.array([subscribed[domain == at].any(axis=0) for at in range(len(domains))])
+    return int(np.count_nonzero((in_domains & reached.T[topic]).any(axis=1)))
 
 
 def _most_shared_near(
