@@ -21,7 +21,7 @@ from tests.support.moves import (
     until_sizes,
 )
 from tests.support.processes import command
-from tests.support.topics import Topics
+from tests.support.topics import Topics, until_missed
 from tests.support.waiting import until
 
 from rackspan.core.reassignment import Setting, SettingKind, TopicPartition
@@ -332,6 +332,7 @@ def half_moved(kafka_factory, tmp_path):
     cluster.tool(REASSIGN, "--reassignment-json-file", str(moves), "--execute", "--throttle", "1000")
     until(lambda: len(under_way(cluster, "orders")) == 14, "reassignments")
     cluster.kill_broker(3)
+    until_missed(cluster, 3)
     there = ("--bootstrap-server", cluster.bootstrap())
     found = until(
         lambda: (

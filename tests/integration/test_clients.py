@@ -26,6 +26,7 @@ from dev.stack.plugins import compile_java, has_compiler
 from dev.stack.processes import free_ports
 from dev.waiting import eventually
 from tests.support.topics import Topics
+from tests.support.waiting import until
 from tests.support.writes import write_locality
 
 from rackspan.core.rack_file import rack_file
@@ -174,9 +175,11 @@ def run(kafka, processes, topic, images, tmp_path):
 
 
 def whole(kafka, processes, process, group):
-    """Return all groups and this group once it consumes all partitions of the topic, else None."""
+    """Return all groups and this group once it consumes all partitions of the topic and no data is missing, or None."""
     processes.check(process)
     seen = read_consumer_groups(command_properties(kafka.bootstrap()))
+    if any(word in text for text in seen.warnings for word in (group, "client.rack", "replica.selector.class")):
+        return None
     found = next((one for one in seen.groups if one.name == group), None)
     count = sum(len(numbers) for member in found.members for numbers in member.partitions.values()) if found else 0
     return (seen, found) if count == len(ASSIGNMENT) else None
@@ -185,7 +188,7 @@ def whole(kafka, processes, process, group):
 def reads_near(kafka, processes, process, group):
     """Wait until the group consumes the topic, then check that its members are and read in the rack of the node."""
     having = f"group {group} to have the topic"
-    seen, found = eventually(lambda: whole(kafka, processes, process, group), having, interval=0.5)
+    seen, found = until(lambda: whole(kafka, processes, process, group), having)
     assert {member.client_rack for member in found.members} == {SITE.path}
     snapshot = take_snapshot(command_properties(kafka.bootstrap())).snapshot
     tree = tree_of(snapshot.brokers, ("region", "zone", "rack"))
@@ -254,7 +257,8 @@ def test_sink_connector_uses_the_rack_of_its_worker_node(kafka, processes, run, 
         reads_near(kafka, processes, worker, "connect-warehouse")
     finally:
         processes.kill(worker)
-        for deleted in kafka.admin().delete_topics(list(own.values())).values():
+        admin = kafka.admin()  # its futures need a reference to it
+        for deleted in admin.delete_topics(list(own.values())).values():
             deleted.exception(300)
 
 
@@ -274,5 +278,5 @@ def test_streams_group_has_the_racks_that_its_members_report(kafka, kafka_distri
     if kafka_distribution.version >= "4.3":
         reads_near(kafka, processes, application, "totals-by-brokers")
         return
-    group = eventually(lambda: whole(kafka, processes, application, "totals-by-brokers"), "the group", interval=0.5)[1]
+    group = until(lambda: whole(kafka, processes, application, "totals-by-brokers"), "the group")[1]
     assert not group.racks_seen  # clients before 4.3 do not send it

@@ -11,7 +11,6 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from dev.stack.kafka_cluster import FAST_START
 from dev.stack.nodes import SIX_BROKERS
-from dev.waiting import eventually
 from tests.support.command import cli
 from tests.support.topics import move
 from tests.support.waiting import until
@@ -193,7 +192,7 @@ def test_brokers_report_rack_and_subscription_of_consumer_protocol_members(kafka
             found = seen_groups(kafka)
             return None if found.warnings else found  # a coordinator does not list its groups while it loads them
 
-        seen = eventually(all_known, "all groups to be described", interval=0.5)
+        seen = until(all_known, "all groups to be described")
         (member,) = next(one for one in seen.groups if one.name == name).members
         assert (member.client_rack, member.topics) == (US, {topic})
         assert counts(row_of(kafka, seen, name, {})) == (1, 4, 2, 2, 2, 0)
@@ -222,7 +221,7 @@ def test_share_consumers_read_from_leaders_in_spite_of_replicas_in_their_racks(
         return seen if len(group.members if group else ()) == 2 and sorted(numbers) == [0, 1, 2, 3] else None
 
     try:
-        seen = eventually(whole, "a share group to have all partitions", interval=0.5)
+        seen = until(whole, "a share group to have all partitions")
     finally:
         for process in racks:
             processes.kill(process)
@@ -244,9 +243,8 @@ def test_refused_group_description_by_kafka_python_is_a_warning(kafka, topic, na
         seen = seen_groups(kafka)
         group = next(one for one in seen.groups if one.name == name)
         assert not group.racks_seen
-        (warning,) = seen.warnings
         about = "client.rack in the consumer protocol, share groups and streams groups are not known: not allowed"
-        assert warning == about
+        assert about in seen.warnings
 
 
 def test_empty_group_is_listed_with_zero_counts(kafka, topic, name):
@@ -260,7 +258,7 @@ def test_group_deleted_during_the_scan_is_skipped_without_a_warning(kafka, topic
     with reading_group(kafka, topic, name, {"group.protocol": protocol}):
         pass
     leave_offsets(kafka, topic, name)  # Kafka removes an empty group without offsets at any time
-    until(lambda: seen_group(kafka, name) and not seen_group(kafka, name).members, "the group to be empty")
+    until(lambda: (found := seen_group(kafka, name)) and not found.members, "the group to be empty")
     leave_offsets(kafka, topic, f"{name}-other")
     listed = reading._GroupsAdmin.groups
 
@@ -299,12 +297,13 @@ def test_refused_requests_are_warnings_and_other_groups_are_read(kafka, topic, n
         here = tuple(EU.strip("/").split("/"))
         assert counts(row_of(kafka, seen, name, {"127.0.0.1": here})) == (1, 4, 3, 2, 3, 0)
     assert f"{name}-other" not in {group.name for group in seen.groups}
-    about_group, about_racks, about_selector = seen.warnings
-    assert about_group.startswith(f"consumer groups that could not be described: 1, such as {name}-other: Kafka says")
-    assert about_racks == "client.rack of consumers could not be read: not allowed"
-    assert about_selector.startswith(
-        "replica.selector.class could not be read, consumers are taken to read from leaders"
+    expected = (  # there may be more, about groups of other tests
+        f"consumer groups that could not be described: 1, such as {name}-other: Kafka says",
+        "client.rack of consumers could not be read: not allowed",
+        "replica.selector.class could not be read, consumers are taken to read from leaders",
     )
+    for sentence in expected:
+        assert any(text.startswith(sentence) for text in seen.warnings), seen.warnings
 
 
 def test_rates_are_computed_from_offsets_committed_between_two_samples(kafka, topic, name):
@@ -398,7 +397,7 @@ def test_scan_with_two_samples_reports_bytes_that_cross_domains(kafka, topic, na
             row = scanned(kafka, name, sampleSeconds=2)
             return row if row.cross_bytes_per_second else None
 
-        row = eventually(with_rate, "offsets to be committed between two looks", interval=0.5)
+        row = until(with_rate, "offsets to be committed between two looks")
     assert counts(row) == (1, 4, 3, 3, 3, 0)
     assert row.cross_bytes_per_second > 0
 

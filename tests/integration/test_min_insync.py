@@ -7,8 +7,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource, ConfigSource, NewTopic, ResourceType
 from dev.stack.kafka_cluster import KafkaCluster
 from dev.stack.kafka_distribution import KafkaToolError
-from dev.waiting import eventually
 from tests.support.command import cli
+from tests.support.waiting import until
 
 from rackspan.kafka.admin import ConfluentAdmin
 
@@ -38,13 +38,13 @@ def own_kafka(_own_kafka):
     admin = _own_kafka.admin()
     for answer in admin.delete_topics(list(admin.list_topics(timeout=300).topics)).values():
         answer.result(120)
-    eventually(lambda: not any(_own_kafka.known_to(broker).topics for broker in _own_kafka.racks), "no topic")
+    until(lambda: not any(_own_kafka.known_to(broker).topics for broker in _own_kafka.racks), "no topic")
 
 
 def create(kafka, name, replicas, **config):
     admin = kafka.admin()
     admin.create_topics([NewTopic(name, 1, replica_assignment=[replicas], config=config)])[name].result(120)
-    eventually(lambda: all(name in kafka.known_to(broker).topics for broker in kafka.racks), f"topic {name}")
+    until(lambda: all(name in kafka.known_to(broker).topics for broker in kafka.racks), f"topic {name}")
 
 
 def written(kafka, topic):
@@ -84,8 +84,8 @@ def test_min_insync_replicas_of_the_cluster_override_the_properties_of_a_broker(
     assert [(one["minInsyncReplicas"], one["inherited"]) for one in checked] == [(2, True)]
     assert cli("what-if", *cluster, "--lose", "/c", "-o", "json").json["losses"][0]["notWritable"] == 0
     kafka.stop_broker(2)
-    eventually(lambda: kafka.known_to(0).topics["plain"].partitions[0].isrs == [0, 1], "two replicas in sync")
-    assert kafka.known_to(0).topics["plain"].partitions[0].leader == 0
+    until(lambda: seen(kafka, "plain").isrs == [0, 1], "two replicas in sync")
+    assert seen(kafka, "plain").leader == 0
     assert written(kafka, "plain"), "the broker with 3 in its properties refuses a write with two replicas in sync"
 
     change = ("ConfigCommand", "--alter", "--entity-type", "brokers", "--add-config", f"{KEY}=1")
@@ -93,52 +93,52 @@ def test_min_insync_replicas_of_the_cluster_override_the_properties_of_a_broker(
         kafka.tool(*change, "--entity-name", "0")
     kafka.tool(*change, "--entity-default")
     kafka.start_broker(2)
-    eventually(lambda: told(kafka) == {1}, "the cluster's new default")
+    until(lambda: told(kafka) == {1}, "the cluster's new default")
 
 
 def test_check_names_a_crashed_broker_and_after_its_restart_the_one_with_all_writes(own_kafka):
     """Kafka detects a crash when the broker restarts, removes it from the ELR and waits for one with all writes."""
     kafka = without_leader(own_kafka, KafkaCluster.kill_broker)
-    eventually(lambda: named(kafka) == [(1, SEVERAL)], "both to be named")
+    until(lambda: named(kafka) == [(1, SEVERAL)], "both to be named")
     kafka.start_broker(1)
-    eventually(lambda: named(kafka) == [(2, ONLY.format(2))], "broker 1 to be off the ELR")
+    until(lambda: named(kafka) == [(2, ONLY.format(2))], "broker 1 to be off the ELR")
     kafka.start_broker(2)
-    eventually(lambda: seen(kafka).leader == 2, "broker 2 to lead")
+    until(lambda: seen(kafka).leader == 2, "broker 2 to lead")
 
 
 def test_check_ignores_earlier_eligible_leaders_after_an_unclean_election(own_kafka):
     kafka = without_leader(own_kafka, KafkaCluster.kill_broker)
     kafka.start_broker(1)
-    eventually(lambda: named(kafka) == [(2, ONLY.format(2))], "broker 1 to be off the ELR")
+    until(lambda: named(kafka) == [(2, ONLY.format(2))], "broker 1 to be off the ELR")
     kafka.tool("LeaderElectionCommand", "--election-type", "unclean", "--topic", "orders", "--partition", "0")
-    eventually(lambda: seen(kafka).leader == 1, "broker 1 to lead without the write")
-    eventually(lambda: named(kafka) == [], "a leader to be seen")
-    eventually(lambda: named(kafka, LAGS) == [(2, "bring back broker 2, or reduce its load")], "broker 2 to lag")
+    until(lambda: seen(kafka).leader == 1, "broker 1 to lead without the write")
+    until(lambda: named(kafka) == [], "a leader to be seen")
+    until(lambda: named(kafka, LAGS) == [(2, "bring back broker 2, or reduce its load")], "broker 2 to lag")
     (topic,) = cli("snapshot", "--bootstrap-server", kafka.bootstrap()).json["topics"]
     assert "elr" not in topic["partitions"][0]
     kafka.start_broker(2)
-    eventually(lambda: sorted(seen(kafka).isrs) == [1, 2], "broker 2 to follow")
-    eventually(lambda: named(kafka, LAGS) == [], "both to be in sync")
+    until(lambda: sorted(seen(kafka).isrs) == [1, 2], "broker 2 to follow")
+    until(lambda: named(kafka, LAGS) == [], "both to be in sync")
 
 
 def test_check_uses_the_current_elr_after_the_elr_feature_is_turned_off_and_on(own_kafka):
     """Brokers in the ELR stay in it when the feature is turned off, and may become leader."""
     kafka = without_leader(own_kafka, KafkaCluster.stop_broker)
-    eventually(lambda: named(kafka) == [(1, SEVERAL)], "both to be named")
+    until(lambda: named(kafka) == [(1, SEVERAL)], "both to be named")
     kafka.tool("FeatureCommand", "downgrade", "--feature", f"{FEATURE}=0")
     assert named(kafka) == [(1, SEVERAL)]
     kafka.start_broker(2)
-    eventually(lambda: seen(kafka).leader == 2, "another of the ELR to lead")
-    eventually(lambda: named(kafka) == [], "a leader to be seen")
+    until(lambda: seen(kafka).leader == 2, "another of the ELR to lead")
+    until(lambda: named(kafka) == [], "a leader to be seen")
     kafka.stop_broker(2)
-    eventually(lambda: seen(kafka).leader == -1, "no leader again")
-    eventually(lambda: named(kafka) == [(2, ONLY.format(2))], "broker 2 to be named")
+    until(lambda: seen(kafka).leader == -1, "no leader again")
+    until(lambda: named(kafka) == [(2, ONLY.format(2))], "broker 2 to be named")
     kafka.tool("FeatureCommand", "upgrade", "--feature", f"{FEATURE}=1")
     assert named(kafka) == [(2, ONLY.format(2))]
     kafka.start_broker(2)
-    eventually(lambda: seen(kafka).leader == 2, "the last of the ISR to lead")
+    until(lambda: seen(kafka).leader == 2, "the last of the ISR to lead")
     kafka.start_broker(1)
-    eventually(lambda: sorted(seen(kafka).isrs) == [1, 2], "both to be in sync")
+    until(lambda: sorted(seen(kafka).isrs) == [1, 2], "both to be in sync")
     assert written(kafka, "orders")
 
 
@@ -147,14 +147,15 @@ def without_leader(kafka, end):
     create(kafka, "orders", [1, 2], **{KEY: "2"})
     assert written(kafka, "orders")
     kafka.stop_broker(2)
-    eventually(lambda: seen(kafka).isrs == [1], "broker 2 to be out of sync")
+    until(lambda: seen(kafka).isrs == [1], "broker 2 to be out of sync")
     end(kafka, 1)
-    eventually(lambda: seen(kafka).leader == -1, "no leader")
+    until(lambda: seen(kafka).leader == -1, "no leader")
     return kafka
 
 
-def seen(kafka):
-    return kafka.known_to(0).topics["orders"].partitions[0]
+def seen(kafka, topic="orders"):
+    """Return the first partition of the topic, as broker 0 knows it."""
+    return until(lambda: kafka.known_to(0).topics[topic].partitions[0], f"broker 0 to show {topic}")
 
 
 def named(kafka, rule="Offline"):

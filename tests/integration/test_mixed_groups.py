@@ -16,6 +16,7 @@ from rackspan.kafka.client_assignors import RackAwareRange
 from rackspan.kafka.cluster_snapshot import take_snapshot
 from rackspan.kafka.command_config import command_properties
 from rackspan.kafka.consumer_groups import read_consumer_groups
+from rackspan.reconcile.failures import FailureError
 from rackspan.reports.group_rows import group_rows
 
 EU, US = SIX_BROKERS[0].path, SIX_BROKERS[3].path
@@ -76,7 +77,7 @@ class Group:
             assert self._seen() == (wanted, near)
             return True
 
-        eventually(settled, "the group to settle", interval=0.2, retry_on=AssertionError)
+        eventually(settled, "the group to settle", interval=0.2, retry_on=(AssertionError, FailureError))
 
     def _seen(self):
         seen = read_consumer_groups(command_properties(self.kafka.bootstrap()))

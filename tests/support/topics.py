@@ -15,7 +15,6 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
-from dev.waiting import eventually
 from tests.support.waiting import until
 
 from rackspan.core.reassignment import TopicPartition
@@ -128,7 +127,15 @@ def create(cluster, *topics):
     def known():
         return all(names <= cluster.known_to(broker).topics.keys() for broker in cluster.racks)
 
-    eventually(known, f"every broker to know {names}")
+    until(known, f"every broker to know {names}")
+
+
+def until_missed(cluster, broker):
+    """Wait until no other broker lists this broker, which is stopped. A client may query any of them."""
+    others = [one for one in cluster.racks if one != broker]
+    until(
+        lambda: all(broker not in cluster.known_to(one).brokers for one in others), f"brokers {others} to miss {broker}"
+    )
 
 
 def move(cluster, topic, replicas):
