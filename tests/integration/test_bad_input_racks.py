@@ -32,7 +32,7 @@ def _existing_topic_stays(topology, before):
 @pytest.mark.parametrize("labels", ["one-level", "all-levels"])
 def test_missing_node_label_stalls_topology_and_new_topics(labels, topology, core, promise):
     topology.create_topic("before", placement={"brokers": {"exclude": ["2"]}})
-    before = topology.until_ready("before")
+    before = topology.until_complete("before")
     site = SIX_BROKERS[2]
     gone = {"one-level": (ZONE_LABEL,), "all-levels": (REGION_LABEL, ZONE_LABEL, RACK_LABEL)}[labels]
     relabel_node(core, _node(topology, site), dict.fromkeys(gone))

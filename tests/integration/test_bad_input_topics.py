@@ -150,7 +150,7 @@ def test_topic_recreated_by_another_client_stalls_until_its_id_is_adopted(shop, 
     promise.kept_by(told)
 
     shop.annotate_topic("orders", {"rackspan.dev/adopt-topic-id": before["status"]["topicId"]})
-    operator.after_passes(3)
+    operator.after_passes(3, shop.label)
     shop.until_stalled("orders", "TopicIdMismatch")
 
     shop.annotate_topic("orders", {"rackspan.dev/adopt-topic-id": theirs})

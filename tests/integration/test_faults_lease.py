@@ -119,7 +119,7 @@ def test_operator_without_lease_renewal_stops_changes_and_the_next_one_takes_ove
         wire.cut()
         until(lambda: first.metric("rackspan_lease_held") == 0, "the first to be sure no more")
         topics.set_config(name, **{"retention.ms": "2000000"})
-        first.after_passes(3)
+        first.after_passes(3, objects.label)
         assert topics.config(name)["retention.ms"] == "2000000", "the first operator reset the config without the Lease"
         assert first.running
 
@@ -128,7 +128,7 @@ def test_operator_without_lease_renewal_stops_changes_and_the_next_one_takes_ove
         wire.fix()
         until(lambda: not first.running, "the first to end, so that it is started anew")
         assert "the Lease is held by" in first.output
-        assert second.metric("rackspan_lease_held") == 1
+        until(lambda: second.metric("rackspan_lease_held") == 1, "the second to be sure of its Lease")
     finally:
         second.kill()
 
@@ -211,6 +211,6 @@ def test_plan_cancelled_after_loss_of_its_operator_is_not_restarted_by_the_next_
         f"Reassignment kafka-{plan} was to carry it out, and ended before" in condition(seen, "Reassigned")["message"]
     )
     assert APPROVE_PLAN not in objects.topic("orders")["metadata"].get("annotations", {})
-    second.after_passes(3)
+    second.after_passes(3, objects.label)
     kept = objects.read("Reassignment", f"kafka-{plan}")
     assert (kept["metadata"]["uid"], kept["status"]["state"]) == (made["metadata"]["uid"], "Cancelled")

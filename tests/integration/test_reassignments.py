@@ -232,7 +232,7 @@ def test_approved_plan_cancelled_after_a_crash_does_not_start_again(topology, ka
     seen = topology.until_condition("RackTopology", "kafka", "Reassigned", "False", "PlanPending")
     assert seen["status"]["plan"]["hash"] == plan
     assert APPROVE_PLAN not in seen["metadata"].get("annotations", {})
-    operator.after_passes(3)
+    operator.after_passes(3, topology.label)
     assert topology.read(KIND, f"kafka-{plan}") is None
 
 

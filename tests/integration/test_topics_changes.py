@@ -77,7 +77,7 @@ def test_config_value_in_another_notation_is_not_drift(shop, topics, operator):
     shop.create_topic("orders", config=config)
     shop.until_ready("orders")
     calls = operator.metric("rackspan_batch_topics_count", operation="alter_configs")
-    operator.after_passes(3)
+    operator.after_passes(3, shop.label)
     assert operator.metric("rackspan_batch_topics_count", operation="alter_configs") == calls
     assert topics.config(shop.kafka_name("orders")).keys() == config.keys()
 

@@ -76,7 +76,7 @@ def all_states(alone, kafka, topics) -> Objects:
     at_rest(objects)
     objects.until("RackTopology", "kafka", lambda found: tells_bytes(found["status"]), "to tell the plan's bytes")
     objects.until("KafkaTopic", "crowded", lambda found: tells_bytes(found["status"]), "to tell the plan's bytes")
-    operator.after_passes(2)
+    operator.after_passes(2, objects.label)
     return objects
 
 
@@ -103,7 +103,7 @@ def at_rest(objects):
 
 def test_operator_writes_nothing_while_nothing_changes(all_states, operator, topics):
     before, written, there = versions(all_states), writes(operator), in_kafka(topics, all_states)
-    operator.after_passes(3)
+    operator.after_passes(3, all_states.label)
     assert versions(all_states) == before
     assert writes(operator) == written
     assert in_kafka(topics, all_states) == there
@@ -114,7 +114,7 @@ def test_restarted_operator_writes_nothing_if_everything_is_in_place(all_states,
     before, there = versions(all_states), in_kafka(topics, all_states)
     operator.stop()
     operator.start()
-    operator.after_passes(3)
+    operator.after_passes(3, all_states.label)
     assert versions(all_states) == before
     assert writes(operator) == {}
     assert in_kafka(topics, all_states) == there
@@ -185,7 +185,7 @@ def test_operator_of_one_namespace_ignores_other_namespaces(all_states, operator
     elsewhere = Objects(all_states.api, namespace_factory(), all_states.namespace)
     all_states.change_topology(allowedNamespaces={"from": "All"})
     elsewhere.create_topic("orders")
-    operator.after_passes(3)
+    operator.after_passes(3, all_states.label)
     assert elsewhere.topic("orders")["status"] == {"observedGeneration": -1}
     assert not topics.exists(elsewhere.kafka_name("orders"))
 

@@ -48,10 +48,22 @@ class Promise:
         found = next(item for item in obj["status"]["conditions"] if item["type"] == type_)
         self.prints(f"{type_} {found['reason']}", found["message"])
 
+    def is_kept_by(self, obj: dict, type_: str = "Stalled") -> bool:
+        """Return whether a row has exactly the condition of this type of the object."""
+        conditions = obj["status"]["conditions"]
+        return any(
+            self._has(f"{type_} {item['reason']}", item["message"]) for item in conditions if item["type"] == type_
+        )
+
     def prints(self, says: str, printed: str) -> None:
         """Fail unless a row has these words."""
-        mine = [row for row in rows() if row.test == self.test]
-        assert any(row.says == says and row.fits(printed) for row in mine), (
+        assert self._has(says, printed), (
             f"docs/reference/bad-input.md does not have what was printed.\n  test:    {self.test}\n  says:    {says}\n"
-            f"  printed: {printed}\n  rows:    {[(row.says, row.sentence) for row in mine]}"
+            f"  printed: {printed}\n  rows:    {[(row.says, row.sentence) for row in self._rows()]}"
         )
+
+    def _has(self, says: str, printed: str) -> bool:
+        return any(row.says == says and row.fits(printed) for row in self._rows())
+
+    def _rows(self) -> list[Row]:
+        return [row for row in rows() if row.test == self.test]

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from dev.stack.kubectl import Kubectl
 from dev.stack.nodes import BROKER_LABELS, LEVELS, SIX_BROKERS, Site, create_sites, delete_node
@@ -18,6 +18,7 @@ from rackspan.core.rack_path import parse_rack
 from rackspan.core.topology import Broker, RackTree
 
 Json = dict[str, Any]
+T = TypeVar("T")
 GROUP, VERSION = "rackspan.dev", "v1alpha1"
 PLURALS = {"KafkaTopic": "kafkatopics", "RackTopology": "racktopologies", "Reassignment": "reassignments"}
 TOPOLOGY = "kafka"
@@ -54,6 +55,11 @@ class Objects:
     namespace: str
     topology_namespace: str | None = None
     """The namespace of the default topology of topics. None means the same namespace."""
+
+    @property
+    def label(self) -> str:
+        """The label `topology` of the default topology of topics in the operator's metrics."""
+        return f"{self.topology_namespace or self.namespace}/{TOPOLOGY}"
 
     def elsewhere(self, namespace: str) -> "Objects":
         """Return the objects of another namespace, whose topics refer to the same topology."""
@@ -175,7 +181,8 @@ class Objects:
         """
 
         def found() -> Any:
-            return next((event for event in self.events(name) if event.reason == reason), None)
+            events = _if_answered(lambda: self.events(name)) or ()
+            return next((event for event in events if event.reason == reason), None)
 
         return until(found, f"an Event {reason} of {self.namespace}/{name}")
 
@@ -191,7 +198,7 @@ class Objects:
 
         def met() -> Json | None:
             nonlocal last
-            last = self.read(kind, name)
+            last = _if_answered(lambda: self.read(kind, name))
             return last if last is not None and holds(last) else None
 
         try:
@@ -219,6 +226,19 @@ class Objects:
         """Wait until the KafkaTopic is Ready for its current spec."""
         return self.until_condition("KafkaTopic", name, "Ready", "True")
 
+    def until_complete(self, name: str) -> Json:
+        """Wait until the KafkaTopic is Ready and its status has all its fields.
+
+        Some follow from a default of the brokers, which the operator may have to read again.
+        """
+        self.until_ready(name)
+        return self.until(
+            "KafkaTopic",
+            name,
+            lambda obj: {"minInSyncReplicas", "durability"} <= obj["status"].keys(),
+            "to be complete",
+        )
+
     def until_not_ready(self, name: str, reason: str) -> Json:
         return self.until_condition("KafkaTopic", name, "Ready", "False", reason)
 
@@ -231,7 +251,7 @@ class Objects:
         return self.until_condition("RackTopology", name, type_, status, reason)
 
     def until_gone(self, kind: str, name: str) -> None:
-        until(lambda: self.read(kind, name) is None, f"{kind} {self.namespace}/{name} to be gone")
+        until(lambda: _if_answered(lambda: self.read(kind, name) is None), f"{kind} {self.namespace}/{name} to be gone")
 
     @property
     def _custom(self) -> client.CustomObjectsApi:
@@ -239,6 +259,16 @@ class Objects:
 
 
 _MERGE = "application/merge-patch+json"
+
+
+def _if_answered(read: Callable[[], T]) -> T | None:
+    """Return the result, or None if the API server is too busy (429) or fails (5xx). A wait then reads it again."""
+    try:
+        return read()
+    except ApiException as error:
+        if error.status == 429 or error.status >= 500:
+            return None
+        raise
 
 
 def condition(obj: Mapping[str, Any], type_: str) -> Json | None:

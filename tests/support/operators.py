@@ -117,14 +117,24 @@ class Operator:
         wanted = set(labels.items())
         return sum(value for key, value in self.metrics().get(name, {}).items() if wanted <= set(key))
 
-    def after_passes(self, count: int) -> None:
-        """Wait until the operator has requested topics from Kafka `count` more times."""
+    def after_passes(self, count: int, topology: str = "") -> None:
+        """Wait until the operator has requested topics from Kafka `count` more times.
 
-        def passes() -> float:
+        With `topology`, as `namespace/name`, wait until it has reconciled all topics of this topology that often. The
+        topology must have topics.
+        """
+
+        def asked() -> float:
+            if topology:
+                return self.metric("rackspan_topics_reconciled_total", topology=topology)
             return self.metric("rackspan_kafka_request_seconds_count", operation="describe_topics")
 
-        start = passes()
-        until(lambda: passes() >= start + count, f"{count} more passes")
+        def over() -> bool:
+            each = self.metric("rackspan_topics", topology=topology) if topology else 1
+            return each > 0 and asked() >= start + count * each
+
+        start = asked()
+        until(over, f"{count} more passes")
 
     def _latest(self) -> str:
         with self.processes.log(self.name).open("rb") as log:
