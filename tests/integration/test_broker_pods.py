@@ -29,8 +29,14 @@ def core(api_client):
 
 
 @pytest.fixture
-def pod(core, namespace):
-    create_broker_pod(core, namespace, "kafka-0", "node-of-nobody")
+def node(namespace):
+    """The name of a node that does not exist. Kubernetes deletes all pods of such a node, but only after a while."""
+    return f"{namespace}-node-of-nobody"
+
+
+@pytest.fixture
+def pod(core, namespace, node):
+    create_broker_pod(core, namespace, "kafka-0", node)
     return ObjectKey(namespace, "kafka-0")
 
 
@@ -50,9 +56,9 @@ def budget(api_client, pod):
     policy.delete_namespaced_pod_disruption_budget("kafka", pod.namespace)
 
 
-async def test_disruption_budget_refuses_an_eviction_and_its_dry_run(pods, pod, budget):
+async def test_disruption_budget_refuses_an_eviction_and_its_dry_run(pods, pod, node, budget):
     found = await pods.get(pod)
-    assert (found.ready, found.deleting, found.node) == (True, False, "node-of-nobody")
+    assert (found.ready, found.deleting, found.node) == (True, False, node)
     assert await pods.evict(pod, found.uid, rehearse=True) is Eviction.REFUSED
     assert await pods.evict(pod, found.uid, rehearse=False) is Eviction.REFUSED
     assert await pods.get(pod) == found

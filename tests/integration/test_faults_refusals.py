@@ -3,7 +3,7 @@
 import pytest
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
-from tests.support.objects import GROUP, VERSION, message
+from tests.support.objects import GROUP, VERSION, condition, message
 from tests.support.waiting import until
 
 FINALIZER = "rackspan.dev/finalizer"
@@ -91,7 +91,11 @@ def test_refused_writes_to_one_object_do_not_delay_others(policies, shop, topics
         shop.create_topic(name, deletionPolicy="Delete")
     for name in others:
         shop.until_ready(name)
-    told = shop.until("KafkaTopic", "guarded", lambda obj: "guarded stays as it is" in message(obj), "to tell why")
+
+    def tells_why(obj):
+        return condition(obj, "Ready") is not None and "guarded stays as it is" in message(obj)
+
+    told = shop.until("KafkaTopic", "guarded", tells_why, "to tell why")
     assert told["status"]["conditions"], "the status has no conditions about the refused finalizer"
     until(lambda: topics.exists(shop.kafka_name("mute")), "the topic of the object that gets no status")
     for name in others[:3]:
