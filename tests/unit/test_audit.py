@@ -70,5 +70,5 @@ def test_audit_reports_not_checked_after_an_invalid_response(locks, database, ca
     url = database.url if whole else "http://127.0.0.1:1/"
     assert audit(locks, url) == 0
     told = capsys.readouterr().out
-    assert told.startswith(f"NOT CHECKED: {url} did not answer")
+    assert told.startswith(f"NOT CHECKED: {url} did not respond")
     assert "packages checked" not in told
