@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import socket
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 import kopf
@@ -47,9 +48,6 @@ HANDLERS = (lifecycle, watches)
 """Unused modules: their import registers their handlers with kopf."""
 
 _log = logging.getLogger("rackspan")
-_FORBIDDEN = 403
-_NOT_FOUND = 404
-_SERVER_ERROR = 500
 _DISCOVERY_SECONDS = 2.0
 """How often API discovery is asked whether Rackspan's CRDs are installed."""
 _STALL_SECONDS = 300.0
@@ -179,10 +177,10 @@ async def _run_until_unserved(
         return True
     except Exception as error:
         status = getattr(error, "status", None) or 0  # kopf's API error classes are private
-        if status == _NOT_FOUND:
+        if status == HTTPStatus.NOT_FOUND:
             # Discovery may list a kind for a moment after its API is no longer served.
             _log.warning("the API server serves Rackspan's kinds no more: nothing is reconciled until it does")
-        elif status == _FORBIDDEN or status >= _SERVER_ERROR:
+        elif status == HTTPStatus.FORBIDDEN or status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             _log.warning("waiting for the API server: %d %s", status, error)
         else:
             raise

@@ -218,7 +218,7 @@ def test_derived_min_insync_satisfies_the_durability_in_kafka(size, elr):
             )
 
         try:
-            derived = min_insync(spread(racks), [range(size)], asked).value
+            derived = min_insync(spread(racks), [range(size)], asked)
         except DurabilityError:
             assert not any(map(keeps, range(1, size + 1)))
         else:

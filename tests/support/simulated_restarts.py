@@ -241,7 +241,7 @@ class RestartWorld:
         status = self.loop.status(old, status, NOON + timedelta(seconds=self.now))
         self.cache.topologies[self.key] = structs.replace(old, status=status)
 
-    async def remove_annotation(self, ref, name, version):
+    async def set_annotation(self, ref, name, _value, version):
         annotations = {key: value for key, value in self.topology.meta.annotations.items() if key != name}
         meta = structs.replace(self.topology.meta, annotations=annotations)
         self.cache.topologies[self.key] = structs.replace(self.topology, meta=meta)

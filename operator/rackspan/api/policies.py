@@ -18,12 +18,16 @@ class Approval(StrEnum):
     AUTOMATIC = "Automatic"
 
 
-class TopicApproval(StrEnum):
-    """Which KafkaTopics may approve their part of a plan: those in the topology's namespace, all allowed, or none."""
+class Granted(StrEnum):
+    """Which KafkaTopics may do something: those in the topology's namespace, all allowed, or none."""
 
     OWN = "Own"
     ALLOWED = "Allowed"
     NEVER = "Never"
+
+    def to(self, namespace: str, own: str) -> bool:
+        """Return whether KafkaTopics of `namespace` may do it. `own` is the topology's namespace."""
+        return self is Granted.ALLOWED or (self is Granted.OWN and namespace == own)
 
 
 class DurabilitySpec(ApiStruct, frozen=True):
@@ -97,7 +101,7 @@ class TopologyReassignment(ApiStruct, frozen=True):
     """
 
     approved_plan: str | None = None
-    topic_approval: TopicApproval = TopicApproval.OWN
+    topic_approval: Granted = Granted.OWN
     max_moves: int | None = None
     max_bytes: int | None = None
     windows: tuple[MaintenanceWindow, ...] = ()

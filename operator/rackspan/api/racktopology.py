@@ -13,7 +13,7 @@ from rackspan.api.conditions import Condition
 from rackspan.api.labels import APPROVE_PLAN, CONFIRM_DELETIONS
 from rackspan.api.meta import ApiObject
 from rackspan.api.plans import TopologyPlanStatus
-from rackspan.api.policies import DurabilitySpec, ReassignmentDefaults, TopologyReassignment
+from rackspan.api.policies import DurabilitySpec, Granted, ReassignmentDefaults, TopologyReassignment
 from rackspan.api.references import LabelSelector
 from rackspan.core.compliance import BROKER_LEVEL
 from rackspan.core.rack_path import RackPath, is_within, split_rack
@@ -94,14 +94,6 @@ class NamespacesFrom(StrEnum):
     SAME = "Same"
     ALL = "All"
     SELECTOR = "Selector"
-
-
-class Adoption(StrEnum):
-    """Which KafkaTopics may take over an existing topic: those in the topology's namespace, all allowed, or none."""
-
-    OWN = "Own"
-    ALLOWED = "Allowed"
-    NEVER = "Never"
 
 
 class UnmanagedTopics(StrEnum):
@@ -406,7 +398,7 @@ class RackTopologySpec(ApiStruct, frozen=True):
     drain_racks: tuple[str, ...] = ()
     drain: DrainSpec = DrainSpec()
     allowed_namespaces: AllowedNamespaces = AllowedNamespaces()
-    adoption: Adoption = Adoption.OWN
+    adoption: Granted = Granted.OWN
     internal_topics: tuple[str, ...] = ()
     unmanaged_topics: UnmanagedTopics = UnmanagedTopics.REPORT
     rebalance: Rebalance = Rebalance.NEVER

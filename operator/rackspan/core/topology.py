@@ -167,11 +167,6 @@ class RackTree:
         return len(self.brokers)
 
     @property
-    def root(self) -> Level:
-        """The top level: one domain that contains every broker."""
-        return self.nodes[0]
-
-    @property
     def either(self) -> npt.NDArray[np.object_]:
         """Each broker, not eligible and eligible, shape (2, brokers); trees that differ only in this share them."""
         if self._either is None:

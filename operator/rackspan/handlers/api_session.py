@@ -15,6 +15,7 @@ import logging
 import re
 from collections import Counter
 from dataclasses import asdict, dataclass, field
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import aiohttp
@@ -33,20 +34,16 @@ if TYPE_CHECKING:
     from rackspan.kube.authentication import Login
 
 _log = logging.getLogger("rackspan")
-_OK: Final = 200
-_GONE: Final = 410
-_NO_SUCH_VERSION: Final = (400, _GONE)
+_NO_SUCH_VERSION: Final = (HTTPStatus.BAD_REQUEST, HTTPStatus.GONE)
 """The status codes of a watch whose resourceVersion is invalid or too old."""
-_FORBIDDEN: Final = 403
 _IN_NAMESPACE: Final = re.compile("/namespaces/([^/]+)/[^/]+$")
-_BUSY: Final = 429
-_SERVER_ERROR: Final = 500
 _EXPIRED: Final = b'{"type":"ERROR","object":{"kind":"Status","code":410}}\n'
 """The only error of a watch after which kopf lists again. Kopf exits on all others."""
 _SHORT_SECONDS: Final = 1.0
 """A watch that ends within this time was cut off."""
 _FIRST_PAUSE_SECONDS: Final = 0.5
 _LONGEST_PAUSE_SECONDS: Final = 10.0
+_pause = asyncio.sleep
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,19 +94,19 @@ class Survival:
             raise
         if answer.ok:
             self._note_refusal(path, None)
-        if answer.status >= _SERVER_ERROR:
+        if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             self._lost.add(path)
-        if answer.status == _FORBIDDEN and (found := _IN_NAMESPACE.search(path)):
+        if answer.status == HTTPStatus.FORBIDDEN and (found := _IN_NAMESPACE.search(path)):
             answer.close()
             self._note_refusal(path, found[1])
             await self._hold_back(path)
             raise aiohttp.ClientPayloadError(f"{path}: may not be read")
-        if answer.status == _BUSY and not _is_short(answer.headers.get("Retry-After", "0")):
+        if answer.status == HTTPStatus.TOO_MANY_REQUESTS and not _is_short(answer.headers.get("Retry-After", "0")):
             answer.close()
             raise aiohttp.ClientConnectionError(f"{path}: the API server is busy")
         if "watch" in request.url.query:
             self._begin(answer)
-        elif answer.status == _GONE:
+        elif answer.status == HTTPStatus.GONE:
             answer.close()
             raise aiohttp.ClientPayloadError(f"{path}: the rest of the list has expired")
         elif answer.ok:
@@ -124,7 +121,7 @@ class Survival:
         elif watch.ok or watch.status in _NO_SUCH_VERSION:
             why = "the API server was away, or silent" if watch.ok else f"a watch was answered with {watch.status}"
             _log.info("%s: %s: listing again", path, why)
-            watch.status, watch.content = _OK, cast("aiohttp.StreamReader", _Expired(watch.content))
+            watch.status, watch.content = HTTPStatus.OK, cast("aiohttp.StreamReader", _Expired(watch.content))
 
     async def _ended(self, path: str, seconds: float) -> None:
         """Delay the end of a watch if the watch was cut off; `seconds` is its duration.
@@ -152,10 +149,6 @@ class Survival:
         self._leave_out(frozenset(self._refused.values()))
 
 
-async def _pause(seconds: float) -> None:
-    await asyncio.sleep(seconds)
-
-
 def _is_short(retry_after: str) -> bool:
     """Return whether kopf can wait so long, at most 99 seconds. The value may also be a date, or text of a proxy."""
     return retry_after.isdecimal() and len(retry_after) <= len("99")
@@ -178,7 +171,7 @@ class _SmallPages:
         while True:
             request.url = request.url.update_query(limit=size.objects)
             answer = cast("_Answer", await handler(request))
-            if answer.status != _OK:
+            if answer.status != HTTPStatus.OK:
                 return answer
             try:
                 answer.page = await read_at_most(answer.content, size.bytes)

@@ -36,25 +36,10 @@ class Memo:
             cast("dict[str, Any]", body).pop(part, None)
 
 
-@kopf.on.event(GROUP, VERSION, kafkatopic.PLURAL)
-async def topic_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
-    """Handle an event of a KafkaTopic."""
-    memo.take(kafkatopic.KIND, event)
-
-
-@kopf.on.event(GROUP, VERSION, racktopology.PLURAL)
-async def topology_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
-    """Handle an event of a RackTopology."""
-    memo.take(racktopology.KIND, event)
-
-
-@kopf.on.event(GROUP, VERSION, reassignment.PLURAL)
-async def reassignment_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
-    """Handle an event of a Reassignment."""
-    memo.take(reassignment.KIND, event)
-
-
-@kopf.on.event(GROUP, VERSION, compliancereport.PLURAL)
-async def report_event(event: kopf.RawEvent, memo: Memo, **_: Any) -> None:
-    """Handle an event of a ComplianceReport."""
-    memo.take(compliancereport.KIND, event)
+@kopf.on.event(GROUP, VERSION, kafkatopic.PLURAL, param=kafkatopic.KIND)
+@kopf.on.event(GROUP, VERSION, racktopology.PLURAL, param=racktopology.KIND)
+@kopf.on.event(GROUP, VERSION, reassignment.PLURAL, param=reassignment.KIND)
+@kopf.on.event(GROUP, VERSION, compliancereport.PLURAL, param=compliancereport.KIND)
+async def watch_event(event: kopf.RawEvent, memo: Memo, param: str = "", **_: Any) -> None:
+    """Handle an event of an object of the kind `param`."""
+    memo.take(param, event)

@@ -158,10 +158,7 @@ class Authentication:
             what = self._kubeconfig or "the default kubeconfig"
             raise config.ConfigException(f"{what} is not a kubeconfig: {shown(str(error), _SHOWN)}") from error
         self._expires = getattr(loader, "exec_plugin_expiry", None)
-        self.settings.refresh_api_key_hook = self._before_request
-
-    async def _before_request(self, _: object) -> None:
-        await self.renew()
+        self.settings.refresh_api_key_hook = lambda _: self.renew()
 
 
 def _proxy(url: str) -> str | None:

@@ -185,20 +185,21 @@ class Correlator:
     def series(self, announcement: KubernetesEvent, now: float) -> Series:
         """Return the series of the announcement."""
         of_reason = (announcement.about.uid, announcement.warning, announcement.reason)
-        exact = (*of_reason, announcement.message)
-        if self._lately(exact, now) is not None:
-            return Series(exact, announcement.message)
+        exact = Series((*of_reason, announcement.message), announcement.message)
+        if self.last(exact, now) is not None:
+            return exact
         number, since = self._sentences.get(of_reason, (0, now))
         if now - since > SERIES_SECONDS:
             number, since = 0, now
         if number >= MAX_MESSAGES_PER_REASON:
             return Series(of_reason, COMBINED + announcement.message)
         _remember(self._sentences, of_reason, (number + 1, since))
-        return Series(exact, announcement.message)
+        return exact
 
     def last(self, series: Series, now: float) -> Posted | None:
         """Return the Event of the series if it was posted within ten minutes, or None if a new Event is needed."""
-        return self._lately(series.key, now)
+        found = self._posted.get(series.key)
+        return found if found is not None and now - found.at <= SERIES_SECONDS else None
 
     def posted(self, series: Series, name: str, now: float) -> None:
         """Record that the series was posted in the Event with this name."""
@@ -209,10 +210,6 @@ class Correlator:
     def forget(self, series: Series) -> None:
         """Forget a deleted Event: the API server keeps Events for an hour only."""
         self._posted.pop(series.key, None)
-
-    def _lately(self, key: tuple[object, ...], now: float) -> Posted | None:
-        found = self._posted.get(key)
-        return found if found is not None and now - found.at <= SERIES_SECONDS else None
 
 
 def _remember(where: OrderedDict[tuple[object, ...], V], key: tuple[object, ...], value: V) -> None:

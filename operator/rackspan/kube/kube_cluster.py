@@ -13,7 +13,6 @@ from rackspan.api import compliancereport, kafkatopic, racktopology, reassignmen
 from rackspan.api.codec import SpecError
 from rackspan.api.labels import FINALIZER, GROUP
 from rackspan.api.meta import Meta, ObjectKey
-from rackspan.api.reasons import Reason
 from rackspan.kube.kube_objects import METADATA, METADATA_LIST, OWN_PAGE, WHOLE
 from rackspan.kube.paths import (
     DEFINITIONS,
@@ -29,7 +28,8 @@ from rackspan.kube.paths import (
 )
 from rackspan.kube.reflector import KubeReflector
 from rackspan.kube.rest import ConflictError, ForbiddenError, NotFoundError, Rest, not_now
-from rackspan.reconcile.failures import DeniedError, Failure, FailureError, Remedy
+from rackspan.reconcile.cluster.client import unusable_secret
+from rackspan.reconcile.failures import DeniedError
 from rackspan.reconcile.ports import Listed, Terminating
 from rackspan.reconcile.runtime.informer import key_of, version_of
 
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from rackspan.kube.event_queue import EventQueue
     from rackspan.kube.paths import ApiPath
+    from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import JsonObject, KubernetesEvent, Listener, ObjectRef, ObjectVersion
 
 _log = logging.getLogger("rackspan.kube")
@@ -82,12 +83,8 @@ class KubeCluster:
             metadata["annotations"] = dict(annotations)
         return await self._patch_metadata("patch_finalizers", ref, version, metadata)
 
-    async def remove_annotation(self, ref: ObjectRef, name: str, version: str) -> JsonObject | None:
-        """Remove an annotation at resourceVersion `version`. Return None on a conflict or if deleted."""
-        return await self._patch_metadata("patch_annotations", ref, version, {"annotations": {name: None}})
-
-    async def replace_annotation(self, ref: ObjectRef, name: str, value: str, version: str) -> JsonObject | None:
-        """Set an annotation at resourceVersion `version`. Return None on a conflict or if deleted."""
+    async def set_annotation(self, ref: ObjectRef, name: str, value: str | None, version: str) -> JsonObject | None:
+        """Set an annotation at resourceVersion `version`; None removes it. Return None on a conflict or if deleted."""
         return await self._patch_metadata("patch_annotations", ref, version, {"annotations": {name: value}})
 
     async def _patch_metadata(
@@ -129,13 +126,9 @@ class KubeCluster:
             found = await self._rest.get("get_secret", SECRETS.object(ObjectKey(namespace, name)))
             return {key: base64.b64decode(value) for key, value in (found.get("data") or {}).items()}
         except NotFoundError as error:
-            raise FailureError(
-                Failure(Reason.SECRET_NOT_FOUND, f"there is no Secret {name} in namespace {namespace}", Remedy.ACCESS)
-            ) from error
+            raise unusable_secret(f"there is no Secret {name} in namespace {namespace}") from error
         except binascii.Error as error:
-            raise FailureError(
-                Failure(Reason.SECRET_NOT_FOUND, f"Secret {namespace}/{name} is not base64", Remedy.ACCESS)
-            ) from error
+            raise unusable_secret(f"Secret {namespace}/{name} is not base64") from error
 
     async def unserved(self) -> Collection[str]:
         """Return Rackspan's kinds that the API server does not serve. Raises FailureError if it does not respond."""
@@ -149,7 +142,7 @@ class KubeCluster:
     async def with_finalizer(self, kind: str) -> Collection[Meta]:
         """Return the metadata of the objects of a kind that have our finalizer; none if the kind is not served."""
         found: dict[ObjectKey, Meta] = {}
-        for path in self._lists(kind):
+        for path in _OWN[kind].collections(self._namespaces or ()):
             try:
                 async for item in self._rest.each("list_metadata", path, OWN_PAGE, accept=METADATA_LIST):
                     if FINALIZER in (item["metadata"].get("finalizers") or ()):
@@ -189,7 +182,8 @@ class KubeCluster:
 
     async def _each(self, operation: str, kind: str, *, accept: str) -> AsyncIterator[JsonObject]:
         denied: dict[str, Failure] = {}
-        for namespace, path in zip(self._namespaces or ("",), self._lists(kind), strict=True):
+        paths = _OWN[kind].collections(self._namespaces or ())
+        for namespace, path in zip(self._namespaces or ("",), paths, strict=True):
             try:
                 async for item in self._rest.each(operation, path, OWN_PAGE, accept=accept):
                     yield dict(item)
@@ -210,9 +204,6 @@ class KubeCluster:
         except NotFoundError as error:
             raise not_now("GET", path, error) from error
         return next(map(dict, found), None)
-
-    def _lists(self, kind: str) -> tuple[ApiPath, ...]:
-        return _OWN[kind].collections(self._namespaces or ())
 
     def record_event(self, announcement: KubernetesEvent) -> None:
         """Queue an Event; never waits and never fails."""

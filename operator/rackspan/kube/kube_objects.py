@@ -80,8 +80,11 @@ class OwnObject(TypedDict, total=False):
     status: Any
 
 
-class _LocatedMetadata(_Metadata, total=False):
+class _LabelledMetadata(_Metadata, total=False):
     labels: dict[str, str] | None
+
+
+class _LocatedMetadata(_LabelledMetadata, total=False):
     annotations: dict[str, str] | None
 
 
@@ -101,12 +104,7 @@ class Pod(TypedDict, total=False):
     status: _PodStatus
 
 
-class _LabelledMetadata(_Metadata, total=False):
-    labels: dict[str, str] | None
-
-
-class _HostSpec(TypedDict, total=False):
-    nodeName: str
+class _HostSpec(_PodSpec, total=False):
     hostNetwork: bool
 
 

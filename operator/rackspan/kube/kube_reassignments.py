@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rackspan.api.reasons import Reason
 from rackspan.kube.paths import REASSIGNMENTS
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.runtime.informer import key_of
 
 if TYPE_CHECKING:
     from rackspan.api.reassignment import Reassignment
@@ -23,14 +20,8 @@ class KubeReassignments:
 
     async def create(self, body: JsonObject) -> JsonObject | None:
         """Create a Reassignment and return it as written, or None if the name is already in use."""
-        key = key_of(body)
-        try:
-            return await self._rest.post("create_reassignment", REASSIGNMENTS.in_namespace(key.namespace), body)
-        except ConflictError:
-            return None
-        except NotFoundError as error:
-            what = f"Reassignment {key} cannot be made: {error}"
-            raise FailureError(Failure(Reason.API_SERVER_REFUSED, what, Remedy.RETRY)) from error
+        path = REASSIGNMENTS.in_namespace(body["metadata"]["namespace"])
+        return await self._rest.create("create_reassignment", path, body)
 
     async def plan(self, known: Reassignment) -> str | None:
         """Return the text of `spec.plan` of this object (by uid), or None if the object is deleted."""
@@ -50,8 +41,4 @@ class KubeReassignments:
 
     async def delete(self, known: Reassignment) -> None:
         """Delete this object (by uid). Succeeds if the object is already deleted."""
-        options = {"preconditions": {"uid": known.meta.uid}}
-        try:
-            await self._rest.delete("delete_reassignment", REASSIGNMENTS.object(known.key), options)
-        except (ConflictError, NotFoundError):
-            return
+        await self._rest.delete("delete_reassignment", REASSIGNMENTS.object(known.key), known.meta.uid)

@@ -6,10 +6,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from rackspan.api.codec import moment_of
-from rackspan.api.reasons import Reason
 from rackspan.kube.paths import LEASES
 from rackspan.kube.rest import ConflictError, NotFoundError, Rest
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.failures import Remedy
 from rackspan.reconcile.runtime.lease import LeaseRecord
 from rackspan.reconcile.runtime.lease_timing import LEASE_SECONDS
 
@@ -49,13 +48,9 @@ class KubeLease:
             return await self._patch(record.version, spec)
         metadata = {"name": self._key.name, "namespace": self._key.namespace}
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
-        try:
-            return _record(await self._rest.post("create_lease", LEASES.in_namespace(self._key.namespace), body))
-        except ConflictError:
-            return None
-        except NotFoundError as error:
-            what = f"the Lease {self._key} cannot be made: {error}"
-            raise FailureError(Failure(Reason.API_SERVER_REFUSED, what, Remedy.ACCESS)) from error
+        path = LEASES.in_namespace(self._key.namespace)
+        written = await self._rest.create("create_lease", path, body, remedy=Remedy.ACCESS)
+        return None if written is None else _record(written)
 
     async def release(self, identity: str) -> None:
         """Release the Lease if `identity` holds it. Raises FailureError."""

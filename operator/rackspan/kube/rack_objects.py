@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from rackspan.api.labels import RACK, RACK_FILE, RACK_FILE_OF, TOPOLOGY_UID
 from rackspan.api.meta import ObjectKey
-from rackspan.api.reasons import Reason
 from rackspan.kube.kube_objects import METADATA_LIST, RACK_FILE_PAGE
 from rackspan.kube.paths import CONFIG_MAPS, PODS
 from rackspan.kube.rest import BusyError, ConflictError, NotFoundError, Rest
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.failures import FailureError, Remedy
 from rackspan.reconcile.ports import Eviction, PodFacts, RackFileList, RackFileMeta
 from rackspan.reconcile.runtime.informer import key_of
 from rackspan.reconcile.runtime.namespaces import EVERYWHERE
@@ -18,6 +17,7 @@ from rackspan.reconcile.runtime.namespaces import EVERYWHERE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import JsonObject
     from rackspan.reconcile.runtime.namespaces import NamespaceSet
 
@@ -112,13 +112,9 @@ class KubeRackFiles:
 
     async def create(self, body: JsonObject) -> RackFileMeta | None:
         """Create a ConfigMap. Return its metadata, or None if the name is already in use."""
-        try:
-            path = CONFIG_MAPS.in_namespace(body["metadata"]["namespace"])
-            return _meta(await self._rest.post("create_racks", path, body))
-        except ConflictError:
-            return None
-        except NotFoundError as error:
-            raise FailureError(_failure(key_of(body), error)) from error
+        path = CONFIG_MAPS.in_namespace(body["metadata"]["namespace"])
+        written = await self._rest.create("create_racks", path, body)
+        return None if written is None else _meta(written)
 
     async def replace(self, known: RackFileMeta, body: JsonObject) -> RackFileMeta | None:
         """Write this content to the ConfigMap. Return None if it changed since `known` or is deleted."""
@@ -131,11 +127,7 @@ class KubeRackFiles:
 
     async def delete(self, key: ObjectKey, known: RackFileMeta) -> None:
         """Delete this object (by uid). Succeeds if the object is already deleted."""
-        try:
-            options = {"preconditions": {"uid": known.uid}}
-            await self._rest.delete("delete_racks", CONFIG_MAPS.object(key), options)
-        except (ConflictError, NotFoundError):
-            return
+        await self._rest.delete("delete_racks", CONFIG_MAPS.object(key), known.uid)
 
 
 def _meta(item: Mapping[str, Any]) -> RackFileMeta:
@@ -147,7 +139,3 @@ def _meta(item: Mapping[str, Any]) -> RackFileMeta:
         ObjectKey(namespace, name) if slash else None,
         (metadata.get("labels") or {}).get(TOPOLOGY_UID),
     )
-
-
-def _failure(key: ObjectKey, error: NotFoundError) -> Failure:
-    return Failure(Reason.API_SERVER_REFUSED, f"ConfigMap {key} cannot be made: {error}", Remedy.RETRY)

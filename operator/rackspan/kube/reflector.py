@@ -37,6 +37,7 @@ _LIST_ATTEMPTS: Final = 3
 _LEAST_PAUSE_SECONDS: Final = 0.5
 _MOST_PAUSE_SECONDS: Final = 5.0
 _GONE: Final = 410
+_pause = asyncio.sleep
 
 
 class _Status(msgspec.Struct):
@@ -153,7 +154,3 @@ class KubeReflector:
         elif event.type != "BOOKMARK":
             self._listener.seen(body)
         self._version = body["metadata"]["resourceVersion"]
-
-
-async def _pause(seconds: float) -> None:
-    await asyncio.sleep(seconds)

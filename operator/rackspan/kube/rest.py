@@ -10,6 +10,7 @@ import contextlib
 import json
 import math
 import time
+from http import HTTPStatus
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -24,6 +25,7 @@ from rackspan.kube.paths import ApiPath, with_query
 from rackspan.metrics import KUBE_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import AlwaysPermitted
+from rackspan.reconcile.runtime.informer import key_of
 from rackspan.reconcile.runtime.waiting import progress
 
 if TYPE_CHECKING:
@@ -36,22 +38,14 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import Permit
 
 T = TypeVar("T")
+_pause = asyncio.sleep
 
 _TIMEOUT_SECONDS = 30
 _REQUESTS = 32
 """The limit of concurrent requests. Watches do not count, because they never end."""
-_OK = 200
-_UNAUTHORIZED = 401
-_FORBIDDEN = 403
-_NOT_FOUND = 404
-_CONFLICT = 409
-_GONE = 410
-_UNPROCESSABLE = 422
-_BUSY = 429
-_SERVER_ERROR = 500
 _TEST_FAILED = "the server rejected our request due to an error in our request"
 """The API server's whole message if a test of a JSON patch fails. The message for an invalid object has details."""
-_DENIED = (_UNAUTHORIZED, _FORBIDDEN)
+_DENIED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _WEBHOOK = "admission webhook"
 """The start of the API server's message if an admission webhook has rejected the request."""
 _PAGE_BYTES = 2 << 20
@@ -205,7 +199,7 @@ class Rest:
         try:
             response = await self._permitted(_Request("GET", path, {"Accept": accept}), limit)
             try:
-                if response.status != _OK:
+                if response.status != HTTPStatus.OK:
                     raise _error("GET", path, response.status, await response.read())
                 async for line in lines_of(response.response.content):
                     yield line
@@ -282,6 +276,23 @@ class Rest:
         """Create one object."""
         return await self._call(operation, "POST", path, body)
 
+    async def create(
+        self,
+        operation: str,
+        path: ApiPath,
+        body: Mapping[str, Any],
+        reason: Reason = Reason.API_SERVER_REFUSED,
+        remedy: Remedy = Remedy.RETRY,
+    ) -> dict[str, Any] | None:
+        """Create one object, or return None if its name is in use. A missing namespace or kind is a FailureError."""
+        try:
+            return await self.post(operation, path, body)
+        except ConflictError:
+            return None
+        except NotFoundError as error:
+            what = f"{body['kind']} {key_of(body)} cannot be made: {error}"
+            raise FailureError(Failure(reason, what, remedy)) from error
+
     async def post_once(self, operation: str, path: ApiPath, body: Mapping[str, Any]) -> dict[str, Any]:
         """Create one object. Raises BusyError without a retry, because the caller waits longer."""
         return await self._call(operation, "POST", path, body, attempts=1)
@@ -290,9 +301,16 @@ class Rest:
         """Send a JSON merge patch (RFC 7396)."""
         return await self._call(operation, "PATCH", path, patch, "application/merge-patch+json")
 
-    async def json_patch(self, operation: str, path: ApiPath, patch: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Send a JSON patch (RFC 6902). Raises ConflictError if one of its tests fails."""
-        return await self._call(operation, "PATCH", path, patch, "application/json-patch+json")
+    async def json_patch(
+        self, operation: str, path: ApiPath, patch: Sequence[Mapping[str, Any]], uid: str, version: str | None = None
+    ) -> dict[str, Any]:
+        """Send a JSON patch (RFC 6902) of this object, by uid and by resourceVersion if given, else ConflictError."""
+        # The API server ignores the uid in a patch of a status, so the patch tests the uid.
+        known = (
+            {"/metadata/uid": uid} if version is None else {"/metadata/uid": uid, "/metadata/resourceVersion": version}
+        )
+        tests = [{"op": "test", "path": at, "value": value} for at, value in known.items()]
+        return await self._call(operation, "PATCH", path, [*tests, *patch], "application/json-patch+json")
 
     async def replace_status(
         self, operation: str, path: ApiPath, uid: str, status: Mapping[str, Any], version: str | None = None
@@ -302,11 +320,8 @@ class Rest:
         A merge patch would keep values of an earlier write whose response was lost. Raises ConflictError if another
         object has the name now, or if `version` is given and is not the current resourceVersion.
         """
-        # The API server ignores the uid in a patch of a status, so the patch tests the uid.
-        patch: list[Mapping[str, Any]] = [{"op": "test", "path": "/metadata/uid", "value": uid}]
-        if version is not None:
-            patch.append({"op": "test", "path": "/metadata/resourceVersion", "value": version})
-        return await self.json_patch(operation, path, [*patch, {"op": "add", "path": "/status", "value": status}])
+        patch = [{"op": "add", "path": "/status", "value": status}]
+        return await self.json_patch(operation, path, patch, uid, version)
 
     async def apply(
         self,
@@ -321,9 +336,10 @@ class Rest:
         forced = with_query(path, {"fieldManager": manager, "force": "true", **query})
         return await self._call(operation, "PATCH", forced, body, "application/apply-patch+yaml")
 
-    async def delete(self, operation: str, path: ApiPath, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Delete one object with these options."""
-        return await self._call(operation, "DELETE", path, body)
+    async def delete(self, operation: str, path: ApiPath, uid: str, **options: str) -> None:
+        """Delete this object (by uid), with these options. Succeed if the object is already deleted."""
+        with contextlib.suppress(ConflictError, NotFoundError):
+            await self._call(operation, "DELETE", path, {**options, "preconditions": {"uid": uid}})
 
     async def settled(self) -> None:
         """Wait until each change in progress has a response or has timed out, since it may take effect until then.
@@ -356,7 +372,7 @@ class Rest:
     ) -> bytes:
         response, text = await self._send(operation, request, most)
         for _ in range(attempts - 1):
-            if response.status != _BUSY:
+            if response.status != HTTPStatus.TOO_MANY_REQUESTS:
                 break
             await _pause(_retry_after_seconds(response.headers.get("Retry-After", "")))
             response, text = await self._send(operation, request, most)
@@ -384,7 +400,7 @@ class Rest:
         """Return the response to a request, which is sent again with new credentials if the first are rejected."""
         token = self._access.token if self._access is not None else None
         response = await self._request(request, limit)
-        if response.status == _UNAUTHORIZED and self._access is not None and token is not None:
+        if response.status == HTTPStatus.UNAUTHORIZED and self._access is not None and token is not None:
             await response.read()
             await self._access.renew(rejected=token)
             response = await self._request(request, limit)
@@ -438,10 +454,6 @@ def not_now(method: str, path: str, error: Exception) -> FailureError:
     return FailureError(_failure(f"{method} {path}: {error}"))
 
 
-async def _pause(seconds: float) -> None:
-    await asyncio.sleep(seconds)
-
-
 def _retry_after_seconds(after: str) -> float:
     """Return the seconds until the next request to a busy API server: its Retry-After, at most ten, else one."""
     try:
@@ -456,20 +468,20 @@ def _error(method: str, path: str, status: int, text: bytes) -> Exception:
         message = str(json.loads(text).get("message") or "")
     except (ValueError, AttributeError):
         message = text[:200].decode(errors="replace")
-    if status == _NOT_FOUND:
+    if status == HTTPStatus.NOT_FOUND:
         return NotFoundError(message)
-    if status == _CONFLICT or (status == _UNPROCESSABLE and message == _TEST_FAILED):
+    if status == HTTPStatus.CONFLICT or (status == HTTPStatus.UNPROCESSABLE_ENTITY and message == _TEST_FAILED):
         return ConflictError(message)
     what = f"{method} {path}: {status} {message}"
-    if status == _GONE:
+    if status == HTTPStatus.GONE:
         return ExpiredError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
     if status in _DENIED and not message.startswith(_WEBHOOK):
-        kind = ForbiddenError if status == _FORBIDDEN else FailureError
+        kind = ForbiddenError if status == HTTPStatus.FORBIDDEN else FailureError
         return kind(Failure(Reason.NOT_AUTHORIZED, what, Remedy.ACCESS))
-    if status == _BUSY:
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
         return BusyError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
-    if status >= _SERVER_ERROR:
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
     # An invalid object stays invalid until it changes. The other causes are outside the object: a webhook, or a CRD.
-    remedy = Remedy.SPEC if status == _UNPROCESSABLE else Remedy.ACCESS
+    remedy = Remedy.SPEC if status == HTTPStatus.UNPROCESSABLE_ENTITY else Remedy.ACCESS
     return FailureError(Failure(Reason.API_SERVER_REFUSED, what, remedy))

@@ -8,8 +8,8 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.kube.kube_objects import ANY_PAGE
 from rackspan.kube.paths import JOBS, PODS, SPARK_APPLICATIONS
-from rackspan.kube.rest import ConflictError, NotFoundError, Rest
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.kube.rest import NotFoundError, Rest
+from rackspan.reconcile.failures import Remedy
 from rackspan.reconcile.scans.job_status import JobRun, RunKind, read_run, why_unstarted
 from rackspan.reconcile.scans.scan_manifests import SELECTOR
 
@@ -53,24 +53,14 @@ class KubeScanRuns:
 
     async def start(self, body: JsonObject) -> bool:
         """Create the object that runs a scan. Return False if its name is already in use. Raises FailureError."""
-        kind = RunKind(body["kind"])
-        try:
-            await self._rest.post("start_scan", _RESOURCES[kind].in_namespace(self._namespace), body)
-        except ConflictError:
-            return False
-        except NotFoundError as error:
-            what = f"{kind} {self._namespace}/{body['metadata']['name']} cannot be made: {error}"
-            raise FailureError(Failure(Reason.SCAN_NOT_STARTED, what, Remedy.ACCESS)) from error
-        return True
+        path = _RESOURCES[RunKind(body["kind"])].in_namespace(self._namespace)
+        made = await self._rest.create("start_scan", path, body, Reason.SCAN_NOT_STARTED, Remedy.ACCESS)
+        return made is not None
 
     async def delete(self, run: JobRun) -> None:
         """Delete this object (by uid), and then its pods."""
-        options = {"propagationPolicy": "Background", "preconditions": {"uid": run.uid}}
-        try:
-            path = _RESOURCES[run.kind].object(ObjectKey(self._namespace, run.name))
-            await self._rest.delete("delete_scan", path, options)
-        except (NotFoundError, ConflictError):
-            return  # already deleted, or another object has the name now
+        path = _RESOURCES[run.kind].object(ObjectKey(self._namespace, run.name))
+        await self._rest.delete("delete_scan", path, run.uid, propagationPolicy="Background")
 
 
 def _job_of(pod: Mapping[str, Any]) -> str | None:

@@ -67,13 +67,15 @@ class TopologyEdits:
             path = with_query(path, {"dryRun": "All"})
         for _ in range(_ATTEMPTS):
             found = await self._get()
-            topology = _topology(found)
+            topology, meta = _topology(found), found["metadata"]
             before = Drains.of(topology.spec)
             patch = change(before).patch(before)
             if not patch:
                 return topology
             try:
-                written = await self._rest.json_patch("patch_topology", path, [*_unchanged(found["metadata"]), *patch])
+                written = await self._rest.json_patch(
+                    "patch_topology", path, patch, meta["uid"], meta["resourceVersion"]
+                )
             except ConflictError:
                 continue
             return _topology(written)
@@ -118,13 +120,6 @@ class TopologyEdits:
             return await self._rest.get("get_topology", TOPOLOGIES.object(self._key))
         except NotFoundError as error:
             raise _gone(self._key) from error
-
-
-def _unchanged(metadata: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [
-        {"op": "test", "path": "/metadata/uid", "value": metadata["uid"]},
-        {"op": "test", "path": "/metadata/resourceVersion", "value": metadata["resourceVersion"]},
-    ]
 
 
 def _applies_drains(entry: Mapping[str, Any]) -> bool:

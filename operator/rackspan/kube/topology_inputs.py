@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from rackspan.api.codec import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
-from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
 from rackspan.kube.event_queue import EventQueue
 from rackspan.kube.kube_cluster import KubeCluster
 from rackspan.kube.kube_objects import HOST_PAGE, METADATA_LIST, OWN_PAGE, POD_PAGE
-from rackspan.kube.paths import NAMESPACES, NODES, PODS, TOPICS, TOPOLOGIES
+from rackspan.kube.paths import NAMESPACES, NODES, PODS, TOPICS
 from rackspan.kube.rest import NotFoundError, Rest, connected
+from rackspan.kube.topology_edits import TopologyEdits
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster.client import read_credentials
 from rackspan.reconcile.failures import Failure, FailureError, Remedy, invalid_spec
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rackspan.api.meta import ObjectKey
+    from rackspan.api.racktopology import RackTopology
     from rackspan.reconcile.ports import Credentials
 
 
@@ -57,12 +58,7 @@ async def read_scan_inputs(key: ObjectKey, kubeconfig: Path | None = None) -> Sc
 
 async def read_scan_inputs_with(rest: Rest, key: ObjectKey) -> ScanInputs:
     """Read the inputs over this connection. Raises FailureError."""
-    try:
-        topology = RackTopology.from_object(await rest.get("get_topology", TOPOLOGIES.object(key)))
-    except NotFoundError as error:
-        raise _failure(f"there is no RackTopology {key}") from error
-    except SpecError as error:
-        raise _failure(f"RackTopology {key} cannot be read: {error}") from error
+    topology = await TopologyEdits(rest, key).read()
     if topology.spec.invalid_level is not None:
         raise invalid_spec(f"RackTopology {key}: {topology.spec.invalid_level}")
     warnings: list[str] = []
@@ -118,10 +114,6 @@ def _pod_addresses(pod: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _node_addresses(node: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(entry["address"] for entry in (node.get("status") or {}).get("addresses") or ())
-
-
-def _failure(message: str) -> FailureError:
-    return FailureError(Failure(Reason.TOPOLOGY_NOT_FOUND, message, Remedy.ACCESS))
 
 
 @dataclass(frozen=True, slots=True)

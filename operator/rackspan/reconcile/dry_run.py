@@ -18,7 +18,8 @@ from rackspan.api.conditions import READY, reason_of
 from rackspan.api.kafkatopic import KafkaTopicStatus
 from rackspan.api.meta import ObjectKey
 from rackspan.api.plans import unmanaged_key
-from rackspan.api.racktopology import Adoption, KafkaSpec, LevelSpec, RackSource, RackTopologySpec
+from rackspan.api.policies import Granted
+from rackspan.api.racktopology import KafkaSpec, LevelSpec, RackSource, RackTopologySpec
 from rackspan.api.reasons import Reason
 from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.outage import min_insync_replicas
@@ -47,13 +48,7 @@ if TYPE_CHECKING:
     from rackspan.core.snapshot import Snapshot
     from rackspan.core.topology import RackTree
     from rackspan.reconcile.cache import Cache
-    from rackspan.reconcile.ports import (
-        Administrator,
-        ConfigChange,
-        KafkaAdmin,
-        NewTopic,
-        RemainingReplicas,
-    )
+    from rackspan.reconcile.ports import Administrator, ConfigChange, KafkaAdmin, NewTopic, RemainingReplicas
     from rackspan.reconcile.specs.placement import Assignment
     from rackspan.reconcile.specs.topic_quotas import Excess
 
@@ -227,7 +222,7 @@ def state_of_snapshot(snapshot: Snapshot, tree: RackTree, placers: Mapping[str, 
             rack=broker.rack,
             reported_rack=None,
             online=broker.online,
-            eligible=broker.eligible,
+            draining=not broker.eligible,
             cordoned=broker.cordoned,
         )
         for broker in tree.brokers
@@ -237,7 +232,7 @@ def state_of_snapshot(snapshot: Snapshot, tree: RackTree, placers: Mapping[str, 
     spec = RackTopologySpec(
         KafkaSpec(""),
         tuple(LevelSpec(name) for name in tree.levels),
-        adoption=Adoption.ALLOWED,
+        adoption=Granted.ALLOWED,
         rack_source=RackSource.BROKER,
     )
     racks = RackView(tree.levels, rows, ignore_missing=True)

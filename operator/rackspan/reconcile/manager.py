@@ -51,11 +51,7 @@ class Manager:
     """
 
     def __init__(
-        self,
-        dependencies: Dependencies,
-        scans: ScanDependencies,
-        racks: RackDependencies,
-        stall_seconds: float,
+        self, dependencies: Dependencies, scans: ScanDependencies, racks: RackDependencies, stall_seconds: float
     ) -> None:
         self.cache: Cache = dependencies.cache
         self._dependencies = dependencies

@@ -322,11 +322,8 @@ class KubeApi(Protocol):
         Return the object as written, or None after a conflict or if the object is deleted.
         """
 
-    async def remove_annotation(self, ref: ObjectRef, name: str, version: str) -> JsonObject | None:
-        """Remove an annotation at resourceVersion `version`. Return the same as `set_finalizers`."""
-
-    async def replace_annotation(self, ref: ObjectRef, name: str, value: str, version: str) -> JsonObject | None:
-        """Set an annotation to another value. Return the same as `set_finalizers`."""
+    async def set_annotation(self, ref: ObjectRef, name: str, value: str | None, version: str) -> JsonObject | None:
+        """Set an annotation at resourceVersion `version`; None removes it. Return the same as `set_finalizers`."""
 
     async def terminating(self, namespaces: Collection[str]) -> Terminating:
         """Return which of the KafkaTopic and RackTopology CRDs, and of these namespaces, are being deleted."""

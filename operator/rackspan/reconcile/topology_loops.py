@@ -75,8 +75,7 @@ class TopologyLoops:
         if self._asked.is_new(topology.key, spec_version(topology.meta)):
             loop.cluster.wake()
             if topology.spec.shared_with:  # its topic names may conflict with those of other topologies
-                topics = map(self._cache.topics.get, self._cache.topics_of(topology.key))
-                self.requeue([topic for topic in topics if topic is not None])
+                self.requeue(self._cache.topics[key] for key in self._cache.topics_of(topology.key))
         if CONFIRM_DELETIONS in topology.meta.annotations:
             loop.deletions_confirmed()
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackspan.api import kafkatopic, racktopology, reassignment
-from rackspan.api.codec import SpecError
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.plans.worker import TopologyWorker
 from rackspan.reconcile.ports import ObjectRef
+from rackspan.reconcile.runtime.informer import Informer, ResourceHandler
 from rackspan.reconcile.runtime.writers import FinalizerWriter
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import KubeApi
 
 
-_log = logging.getLogger("rackspan.reassignments")
 KINDS = (kafkatopic.KIND, racktopology.KIND, reassignment.KIND)
 
 
@@ -67,12 +65,9 @@ async def clear_throttles(dependencies: ReassignmentDependencies) -> Sequence[st
     if not await kube.with_finalizer(reassignment.KIND):
         return ()
     for kind, put in ((racktopology.KIND, cache.put_topology), (reassignment.KIND, cache.put_reassignment)):
+        informer = Informer(kind, ResourceHandler(put, lambda _: None), cache.versions, lambda: None)
         async for body in kube.objects(kind):
-            try:
-                if cache.versions.record(kind, body):
-                    put(body)
-            except SpecError as error:
-                _log.warning("%s cannot be read: %s", kind, error)
+            informer.known(body)
     topologies = sorted({one.topology for one in cache.reassignments.values() if one.status.record is not None})
     found = await asyncio.gather(*(TopologyWorker(key, dependencies).leave() for key in topologies))
     return [problem for problems in found for problem in problems]

@@ -88,8 +88,8 @@ def _refused(monkeypatch, kind, change):
     [
         lambda kube, _: kube.replace_status(REF, {}),
         lambda kube, _: kube.set_finalizers(REF, [], "1", {}),
-        lambda kube, _: kube.remove_annotation(REF, "a", "1"),
-        lambda kube, _: kube.replace_annotation(REF, "a", "b", "1"),
+        lambda kube, _: kube.set_annotation(REF, "a", None, "1"),
+        lambda kube, _: kube.set_annotation(REF, "a", "b", "1"),
         lambda _, runs: runs.start({"kind": RunKind.JOB, "metadata": {"name": "scan"}}),
     ],
 )

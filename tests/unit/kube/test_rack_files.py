@@ -84,7 +84,7 @@ async def test_replace_and_delete_have_the_known_uid_as_precondition():
 
 async def test_conflicts_do_not_raise():
     _, found = files(Answer(409, {"message": "conflict"}), "shop")
-    assert await found.create(BODY) is None
+    assert await found.create({"kind": "ConfigMap", **BODY}) is None
     assert await found.replace(KNOWN, BODY) is None
     await found.delete(ObjectKey("shop", "prod-racks"), KNOWN)
 
@@ -92,7 +92,7 @@ async def test_conflicts_do_not_raise():
 async def test_create_in_a_deleted_namespace_raises_failure_error():
     _, found = files(Answer(404, {"message": 'namespaces "shop" not found'}), "shop")
     with pytest.raises(FailureError, match=r"ConfigMap shop/prod-racks cannot be made: namespaces .shop. not found"):
-        await found.create(BODY)
+        await found.create({"kind": "ConfigMap", **BODY})
 
 
 async def test_writes_without_the_lease_send_no_request():

@@ -3,7 +3,6 @@
 from rackspan.core.durability.min_insync_bounds import (
     Durability,
     DurabilityError,
-    MinInsync,
     effective_min_insync,
     insync_bounds,
     min_insync,
@@ -14,7 +13,6 @@ __all__ = [
     "Durability",
     "DurabilityError",
     "LevelGuarantee",
-    "MinInsync",
     "WriteGuarantee",
     "effective_min_insync",
     "insync_bounds",

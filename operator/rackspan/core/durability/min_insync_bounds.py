@@ -73,20 +73,6 @@ def effective_min_insync(given: npt.ArrayLike, replicas: npt.ArrayLike) -> IntAr
 
 
 @dataclass(frozen=True, slots=True)
-class MinInsync:
-    """
-    The given or derived `min.insync.replicas`, None if there is neither, and warnings about it.
-
-    `least` and `most` are the bounds that the durability sets.
-    """
-
-    value: int | None
-    least: int
-    most: int
-    warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
 class _Bound:
     value: int
     source: str  # such as "minDomains zone: 2"
@@ -97,16 +83,16 @@ def min_insync(
     replicas: Sequence[Sequence[int]] | Placement,
     durability: Durability,
     given: int | None = None,
-) -> MinInsync:
+) -> int | None:
     """
-    Derive `min.insync.replicas` for a placement, or check a `given` value.
+    Derive `min.insync.replicas` for a placement, or check a `given` value. None if there is neither.
 
     Raises DurabilityError if the durability contradicts itself, the placement or the given value, and TopologyError for
     a level that the tree does not have.
     """
     rows = replicas if isinstance(replicas, Placement) else Placement(replicas)
     if not len(rows):
-        return MinInsync(given, 1, 1)
+        return given
     padded = rows.padded
     size = int(np.count_nonzero(padded != NONE, axis=1).min())
     least = _least(tree, padded, durability, size)
@@ -117,13 +103,11 @@ def min_insync(
             _smallest_change(tree, durability, size, "lower one of the two"),
         )
     if given is not None:
-        effective = int(effective_min_insync(given, size))
-        _check(effective, least, most)
-        return MinInsync(given, least.value, most.value, _warnings(effective, size))
+        _check(int(effective_min_insync(given, size)), least, most)
+        return given
     if not durability:
-        return MinInsync(None, least.value, most.value)
-    value = least.value if durability.min_domains else most.value
-    return MinInsync(value, least.value, most.value, _warnings(value, size))
+        return None
+    return least.value if durability.min_domains else most.value
 
 
 def insync_bounds(
@@ -211,13 +195,6 @@ def _check(given: int, least: _Bound, most: _Bound) -> None:
         raise DurabilityError(
             f"min.insync.replicas {given} is too large for {most.source}", f"lower it to {most.value}"
         )
-
-
-def _warnings(value: int, size: int) -> tuple[str, ...]:
-    if value < size or size == 1:
-        return ()
-    lag = f"min.insync.replicas {value} equals replicationFactor: one replica that lags stops acks=all writes"
-    return (f"{lag}; a replicationFactor of {size + 1} would leave room for one",)
 
 
 def _smallest_change(tree: RackTree, durability: Durability, size: int, otherwise: str) -> str:

@@ -38,13 +38,13 @@ async def read_credentials(kafka: KafkaSpec, namespace: str, kube: KubeApi) -> C
             raise FailureError(Failure(Reason.INVALID_SPEC, f"{key[:80]!a} is not a key of a Secret", Remedy.SPEC))
         data = secrets[name]
         if key not in data:
-            raise _unusable(f"Secret {namespace}/{name} has no key {key}")
+            raise unusable_secret(f"Secret {namespace}/{name} has no key {key}")
         try:
             text = data[key].decode().strip()
         except UnicodeDecodeError as error:
-            raise _unusable(f"Secret {namespace}/{name}: {key} is not text") from error
+            raise unusable_secret(f"Secret {namespace}/{name}: {key} is not text") from error
         if not text:
-            raise _unusable(f"Secret {namespace}/{name}: {key} is empty")
+            raise unusable_secret(f"Secret {namespace}/{name}: {key} is empty")
         return text
 
     tls, sasl = kafka.tls, kafka.sasl
@@ -63,7 +63,8 @@ async def read_credentials(kafka: KafkaSpec, namespace: str, kube: KubeApi) -> C
     )
 
 
-def _unusable(message: str) -> FailureError:
+def unusable_secret(message: str) -> FailureError:
+    """Return the error of a Secret without the credentials that it should have."""
     return FailureError(Failure(Reason.SECRET_NOT_FOUND, message, Remedy.ACCESS))
 
 

@@ -44,7 +44,8 @@ class LocatedBroker:
     rack: RackPath | None
     reported_rack: str | None
     online: bool
-    eligible: bool
+    draining: bool
+    """Whether the topology's spec drains the broker."""
     cordoned: bool = False
     """Whether all log directories of the broker are cordoned in Kafka (KIP-1066)."""
     drift: bool = False
@@ -53,11 +54,6 @@ class LocatedBroker:
     """`reported_rack` as a path of the topology, with aliases resolved, or None if it is not a valid path."""
     problem: Failure | None = None
     """Why the rack is not known."""
-
-    @property
-    def draining(self) -> bool:
-        """Whether the topology's spec drains the broker."""
-        return not self.eligible
 
 
 @dataclass(frozen=True)
@@ -78,7 +74,7 @@ class RackView:
         tree = RackTree(
             self.levels,
             tuple(
-                Broker(row.id, row.rack, eligible=row.eligible, online=row.online, cordoned=row.cordoned)
+                Broker(row.id, row.rack, eligible=not row.draining, online=row.online, cordoned=row.cordoned)
                 for row in self.rows
             ),
         )
@@ -104,11 +100,6 @@ class RackView:
     def drifted(self) -> tuple[LocatedBroker, ...]:
         """The brokers with drift."""
         return tuple(row for row in self.rows if row.drift)
-
-    @property
-    def duplicates(self) -> tuple[LocatedBroker, ...]:
-        """The brokers whose id is claimed by more than one pod."""
-        return tuple(row for row in self.rows if len(row.pods) > 1)
 
     def domain_counts(self) -> tuple[tuple[str, int], ...]:
         """Return each level's name and number of domains, from the top."""
@@ -168,7 +159,7 @@ def rack_view(
                 rack=rack,
                 reported_rack=broker.rack if broker else None,
                 online=broker is not None,
-                eligible=not spec.drains(broker_id, rack),
+                draining=spec.drains(broker_id, rack),
                 cordoned=broker_id in cordoned,
                 drift=broker is not None and rack is not None and rack != reported,
                 reported_path=None if isinstance(reported, Failure) else reported,
@@ -182,7 +173,7 @@ def rack_view(
 def with_racks(spec: RackTopologySpec, view: RackView, racks: Mapping[int, RackPath]) -> RackView:
     """Return `view` with other racks for some brokers, by id."""
     rows = tuple(
-        replace(row, rack=racks[row.id], eligible=not spec.drains(row.id, racks[row.id])) if row.id in racks else row
+        replace(row, rack=racks[row.id], draining=spec.drains(row.id, racks[row.id])) if row.id in racks else row
         for row in view.rows
     )
     return replace(view, rows=rows)

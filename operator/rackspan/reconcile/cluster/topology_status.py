@@ -172,7 +172,10 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
         )
     conditions = Conditions(status.conditions, topology.meta.generation, now)
     problem = _problem(topology, status, inputs) or inputs.deletion_blocked
-    conditions.set(CONNECTED, *_connected(state))
+    if isinstance(state, ClusterState):
+        conditions.set(CONNECTED, _TRUE, Reason.CONNECTED, f"Kafka cluster {state.cluster_id}")
+    else:
+        conditions.set(CONNECTED, _FALSE, state.reason, state.message)
     if racks is not None:
         conditions.set(RACKS_IN_SYNC, *_racks_in_sync(topology, racks, inputs.drifted_topics))
     conditions.set(BROKERS_ONLINE, *_brokers_online(inputs))
@@ -250,8 +253,8 @@ def _problem(topology: RackTopology, status: RackTopologyStatus, inputs: StatusI
         return _NOT_OBSERVED
     if racks is None or not racks.rows:
         return Failure(Reason.NO_BROKERS, "Kafka and the pods know of no broker", Remedy.RETRY)
-    if racks.duplicates:
-        row = racks.duplicates[0]
+    row = next((row for row in racks.rows if len(row.pods) > 1), None)
+    if row is not None:
         return Failure(
             Reason.DUPLICATE_BROKER_ID,
             f"pods {few(row.pods)} all claim broker id {row.id}; its rack is not known before one is left",
@@ -300,12 +303,6 @@ def _empty_level(topology: RackTopology, racks: RackView) -> Failure | None:
 
 def _has(row: LocatedBroker, reason: Reason) -> bool:
     return row.problem is not None and row.problem.reason == reason
-
-
-def _connected(state: ClusterState | Failure) -> tuple[ConditionStatus, Reason, str]:
-    if isinstance(state, ClusterState):
-        return _TRUE, Reason.CONNECTED, f"Kafka cluster {state.cluster_id}"
-    return _FALSE, state.reason, state.message
 
 
 def _broker_summary(inputs: StatusInputs) -> str:

@@ -22,7 +22,7 @@ from rackspan.reconcile.plans import holds
 from rackspan.reconcile.plans.approved_hashes import ApprovedHashes
 from rackspan.reconcile.plans.approved_plans import ApprovedPlan, ApprovedPlans
 from rackspan.reconcile.plans.plan_review import Present, review_plan, summary
-from rackspan.reconcile.plans.plan_sizes import LogDirSizes, PlanSizes
+from rackspan.reconcile.plans.plan_sizes import PlanSizes
 from rackspan.reconcile.plans.shrinking import lowered, lowered_at_last, make_room
 from rackspan.reconcile.plans.topology_plan import UnmanagedParts, inputs_of, inputs_of_unmanaged
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef, TopicDescription
@@ -78,7 +78,7 @@ class Approvals:
         self._queue = queue
         self._unmanaged = UnmanagedParts(key, dependencies.cache, plans)
         self._reassignments = ApprovedPlans(dependencies.cache, dependencies.objects)
-        self._sizes = PlanSizes(LogDirSizes(dependencies.connector, dependencies.kube))
+        self._sizes = PlanSizes(dependencies.connector, dependencies.kube)
         self._approved = ApprovedHashes(dependencies.cache, dependencies.kube)
         self._epoch = -1
         self._unseen: set[ObjectKey] = set()
@@ -213,7 +213,8 @@ class Approvals:
             self._approved.cover(topology, whole)
         review, admin = self._review(datetime.now(UTC)), self._observer.admin
         problem: FailureError | None = None
-        if review is not None and admin is not None and self._is_complete and _is_up_to_date(review):
+        is_current = review is not None and review.topology.spec == review.state.spec  # a drain may have ended
+        if review is not None and admin is not None and self._is_complete and is_current:
             if review.outcome.approved:
                 try:
                     await self._begin(review, admin)
@@ -421,8 +422,3 @@ class Approvals:
         self._reported = {key: one for key, one in self._reported.items() if key in review.whole.parts}
         there = ((cache.topics[key], reported) for key, reported in self._reported.items() if key in cache.topics)
         self._queue.add([topic.key for topic, reported in there if reported != review.hold_of(topic)])
-
-
-def _is_up_to_date(review: Review) -> bool:
-    """Return whether the RackTopology's spec is still that of the plan; for example, a drain may have ended."""
-    return review.topology.spec == review.state.spec

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from rackspan.api.kafkatopic import KIND as TOPIC
 from rackspan.api.labels import APPROVE_PLAN
 from rackspan.api.plans import MAX_APPROVED
-from rackspan.api.policies import TopicApproval
 from rackspan.api.racktopology import KIND as TOPOLOGY
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.ports import ObjectRef
@@ -162,7 +161,7 @@ class ApprovedHashes:
     async def _take(self, kind: str, meta: Meta) -> bool:
         """Remove the annotation of an object. Return False if the object has changed since it was read."""
         ref = ObjectRef(kind, meta.key, meta.uid)
-        written = await self._kube.remove_annotation(ref, APPROVE_PLAN, meta.resource_version)
+        written = await self._kube.set_annotation(ref, APPROVE_PLAN, None, meta.resource_version)
         if written is None:
             return False
         self._in_hand[ref] = meta.annotations[APPROVE_PLAN]
@@ -197,10 +196,4 @@ def _hashes(text: str | None) -> frozenset[str]:
 
 def may_approve(key: ObjectKey, topology: RackTopology) -> bool:
     """Return whether a KafkaTopic may approve its own part."""
-    match topology.spec.reassignment.topic_approval:
-        case TopicApproval.OWN:
-            return key.namespace == topology.key.namespace
-        case TopicApproval.ALLOWED:
-            return True
-        case TopicApproval.NEVER:
-            return False
+    return topology.spec.reassignment.topic_approval.to(key.namespace, topology.key.namespace)

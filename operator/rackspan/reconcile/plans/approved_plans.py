@@ -18,8 +18,8 @@ from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.plans.plan_documents import (
     UNREADABLE,
     TooLargeError,
-    document,
     packed,
+    plan_document,
     progress_document,
     record_of,
     unpacked,
@@ -113,7 +113,8 @@ def record_from(reassignment: Reassignment, plan: str) -> Record:
 def _texts(plan: ApprovedPlan, changes: Sequence[Change]) -> Iterator[str]:
     """Yield texts of changes, as few as needed so that each text, and any record of it, fits into an object."""
     try:
-        text = packed(document(replace(plan, changes=changes)), api.MAX_PLAN)
+        part = replace(plan, changes=changes)
+        text = packed({**plan_document(part), **progress_document(part)}, api.MAX_PLAN)
         packed(progress_document(_all_begun(plan, changes)), api.MAX_PLAN * 7 // 8)  # a smaller one may compress worse
     except TooLargeError as error:
         if len(changes) <= 1:

@@ -82,11 +82,6 @@ class TooLargeError(ValueError):
     """The document does not fit into an object."""
 
 
-def document(record: Record) -> Mapping[str, Any]:
-    """Return the JSON of a whole record."""
-    return {**plan_document(record), **progress_document(record)}
-
-
 def plan_document(record: Record) -> Mapping[str, Any]:
     """Return the JSON of what stays the same while a plan is carried out, which is most of the record."""
     topics: dict[str, list[Any]] = defaultdict(list)

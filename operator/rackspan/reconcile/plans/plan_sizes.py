@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from rackspan.core.partitions import largest
@@ -38,35 +37,12 @@ _STEADY = 10
 """A size is not reported again while it differs from the reported one by at most a fraction of 1 / _STEADY."""
 
 
-class LogDirSizes:
-    """The bytes of one replica of each partition: the largest that one of the given brokers reports.
-
-    Each request has its own client, because requests are rare: an idle topology keeps no connection for them.
-    """
+class PlanSizes:
+    """The last reported sizes of the partitions that the current plan copies."""
 
     def __init__(self, connector: ReassignmentConnector, kube: KubeApi) -> None:
         self._connector = connector
         self._kube = kube
-
-    async def of(
-        self, topology: RackTopology, partitions: Mapping[TopicPartition, Collection[int]]
-    ) -> Mapping[TopicPartition, int]:
-        """Return the sizes from one DescribeLogDirs request to each broker, sent in parallel.
-
-        Partitions that no broker reports are left out. Raises FailureError if Kafka does not respond at all.
-        """
-        client = ReassignmentClient(self._connector, self._kube)
-        try:
-            return largest(await (await client.admin(topology)).sizes(partitions))
-        finally:
-            await client.close()
-
-
-class PlanSizes:
-    """The last reported sizes of the partitions that the current plan copies."""
-
-    def __init__(self, sizes: LogDirSizes) -> None:
-        self._sizes = sizes
         self._asked_at = float("-inf")
         self._asked: frozenset[TopicPartition] = frozenset()
         self._known: Mapping[TopicPartition, int] = {}
@@ -92,17 +68,32 @@ class PlanSizes:
         new = [part for text, part in parts.items() if text not in self._bytes]
         due = now - self._asked_at >= LOOK_SECONDS
         if not due and new and now - self._asked_at >= _LEAST_SECONDS:
-            due = not (await in_planner_thread(partial(_copied, new))).keys() <= self._asked
+            due = not (await in_planner_thread(_copied, new)).keys() <= self._asked
         if parts and due:
             self._asked_at = now
-            copied = await in_planner_thread(partial(_copied, parts.values()))
+            copied = await in_planner_thread(_copied, parts.values())
             try:
-                self._known = await self._sizes.of(topology, copied)
+                self._known = await self._asked_sizes(topology, copied)
             except FailureError as error:
                 _log.warning("topology %s: sizes of replicas are not known: %s", topology.key, error)
             self._asked, new = frozenset(copied), list(parts.values())
         known = {text: size for text, size in self._bytes.items() if text in parts}
-        self._bytes = known | (await in_planner_thread(partial(_bytes, new, self._known, self._asked)) if new else {})
+        self._bytes = known | (await in_planner_thread(_bytes, new, self._known, self._asked) if new else {})
+
+    async def _asked_sizes(
+        self, topology: RackTopology, partitions: Mapping[TopicPartition, Collection[int]]
+    ) -> Mapping[TopicPartition, int]:
+        """Return the bytes of one replica of each partition: the largest that one of the given brokers reports.
+
+        One DescribeLogDirs request goes to each broker, in parallel. Its client is closed then, so that an idle
+        topology keeps no connection. Partitions that no broker reports are left out. Raises FailureError if none
+        responds.
+        """
+        client = ReassignmentClient(self._connector, self._kube)
+        try:
+            return largest(await (await client.admin(topology)).sizes(partitions))
+        finally:
+            await client.close()
 
 
 def steady(number: int, before: int | None) -> int:

@@ -120,16 +120,12 @@ class ReassignmentsReconciler:
                 contenders.append(Contender(key, one.since, one.rests))
         placed = set(in_turn(contenders, _PLACES))
         for key, one in self._served.items():
-            if key in placed:
-                self._place(key, one)
-            else:
+            if key not in placed:
                 one.displace()
-
-    def _place(self, key: ObjectKey, one: _Served) -> None:
-        if one.task is None:
-            name, liveness = f"reassignments of {key}", self._dependencies.liveness
-            loop = run_guarded(name, one.worker.reconcile, one.worker.wake, _DEBOUNCE_SECONDS, liveness)
-            one.task = asyncio.create_task(loop, name=name)
+            elif one.task is None:
+                name, liveness = f"reassignments of {key}", self._dependencies.liveness
+                loop = run_guarded(name, one.worker.reconcile, one.worker.wake, _DEBOUNCE_SECONDS, liveness)
+                one.task = asyncio.create_task(loop, name=name)
 
     def _measure(self, there: Mapping[ObjectKey, Sequence[Reassignment]]) -> None:
         """Set the metrics of all topologies that have Reassignments, and remove those of the others."""

@@ -15,7 +15,6 @@ import asyncio
 import logging
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -116,7 +115,7 @@ class TopologyPlan:
         """
         known = {key: inputs for key, inputs in self._known.items() if is_unmanaged(key)}
         managed = {inputs.topic for key, inputs in self._known.items() if not is_unmanaged(key)}
-        for key, inputs in (await in_planner_thread(partial(_news, replicas, known, managed, state))).items():
+        for key, inputs in (await in_planner_thread(_news, replicas, known, managed, state)).items():
             self._note(key, inputs)
         await self.of((), state)
 
@@ -131,7 +130,7 @@ class TopologyPlan:
         Topics that are `above_quota` get no more replicas. Topics that cannot be planned are left out. Runs in the
         planner's thread; one call at a time.
         """
-        wanted = await in_planner_thread(partial(_all_inputs, seen, state, above_quota))
+        wanted = await in_planner_thread(_all_inputs, seen, state, above_quota)
         for topic, _ in seen:
             self._note(topic.key, wanted.get(topic.key))
         async with self._lock:
@@ -208,7 +207,7 @@ class TopologyPlan:
             together |= not self._fills
             spaces = outdated | {key.namespace for key in new}
             filling = {key: one for key, one in inputs.items() if together or key.namespace in spaces}
-            found = await in_planner_thread(partial(_filled, filling, state, self._waiting(inputs, filling)))
+            found = await in_planner_thread(_filled, filling, state, self._waiting(inputs, filling))
             made, bound = found if found is not None else (None, None)
         if made is None:
             made = await self._fewest_moves(inputs, new, outdated, state, together=together or self._fills)
@@ -233,7 +232,7 @@ class TopologyPlan:
         """Return the parts of `new` topics, and of other topics that need a change in namespaces that have changed."""
         made: dict[ObjectKey, TopicPlan] = {}
         if new:
-            made = await in_planner_thread(partial(_plan_isolated, {key: inputs[key] for key in new}, state, ()))
+            made = await in_planner_thread(_plan_isolated, {key: inputs[key] for key in new}, state, ())
         needing = {key: inputs[key] for key, part in made.items() if not part.empty}
         spaces = {*outdated, *(key.namespace for key in needing)}
         others = {
@@ -241,7 +240,7 @@ class TopologyPlan:
         }
         waiting = self._waiting(inputs, others)
         if others or (needing and waiting):
-            made |= await in_planner_thread(partial(_plan_isolated, others | needing, state, waiting))
+            made |= await in_planner_thread(_plan_isolated, others | needing, state, waiting)
         return made
 
     def _waiting(
@@ -439,9 +438,7 @@ class UnmanagedParts:
         if topology.spec.repairs_unmanaged:
             replicas = await admin.assignments()
             others = self._cache.claimed_by_others(self._key)
-            found = await in_planner_thread(
-                partial(unmanaged_topics, topology, self._admitted(topology), others, replicas)
-            )
+            found = await in_planner_thread(unmanaged_topics, topology, self._admitted(topology), others, replicas)
         if found or self._planned:
             await self._plans.of_unmanaged(found, state.for_plans)
         self._planned, self._epoch, self._due = bool(found), epoch, now + _LOOK_SECONDS

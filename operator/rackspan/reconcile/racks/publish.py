@@ -191,8 +191,6 @@ class RacksReconciler(Controller):
 
     name = "racks"
     watched = frozenset({NODE, NAMESPACE})
-    debounce_seconds = 0.5
-    """Gathers the nodes of one rollout. A flapping label causes at most two writes per second."""
 
     def __init__(self, dependencies: RackDependencies, on_change: Callable[[ObjectKey], None]) -> None:
         super().__init__(dependencies.liveness)

@@ -18,13 +18,7 @@ from msgspec import structs
 from rackspan import metrics
 from rackspan.api.labels import RESTART, RESTARTS_FOR
 from rackspan.api.meta import ObjectKey
-from rackspan.api.racktopology import (
-    KIND,
-    RestartingBroker,
-    RestartPolicy,
-    RestartsStatus,
-    TopicsWithoutSpareReplica,
-)
+from rackspan.api.racktopology import KIND, RestartingBroker, RestartPolicy, RestartsStatus, TopicsWithoutSpareReplica
 from rackspan.api.reasons import Reason
 from rackspan.core.availability import lagging, shortfalls_without
 from rackspan.core.rack_path import format_rack
@@ -125,18 +119,13 @@ class RestartsReconciler(Controller):
         return with_restarts(topology, status, self._facts.get(topology.key), now)
 
     async def run(self) -> None:
-        """Loop until cancelled."""
+        """Loop until cancelled, then cancel the running steps."""
         try:
             await super().run()
         finally:
-            await self.close()
-
-    async def close(self) -> None:
-        """Cancel the running steps."""
-        steps = list(self._steps.values())
-        for step in steps:
-            step.cancel()
-        await asyncio.gather(*steps, return_exceptions=True)
+            for step in self._steps.values():
+                step.cancel()
+            await asyncio.gather(*self._steps.values(), return_exceptions=True)
 
     async def reconcile(self) -> float:
         """Run one pass over all topologies and return the seconds until the next pass."""
@@ -158,8 +147,8 @@ class RestartsReconciler(Controller):
         return _BUSY_SECONDS if busy else _IDLE_SECONDS
 
     def _is_due(self, topology: RackTopology) -> bool:
-        restarts = self._known(topology).restarts.current is not None
-        return not topology.meta.is_deleting and (_is_wanted(topology) or restarts)
+        wanted = _on_drift(topology) or RESTART in topology.meta.annotations
+        return not topology.meta.is_deleting and (wanted or self._known(topology).restarts.current is not None)
 
     async def _look(self, topology: RackTopology) -> None:
         self._keep(topology, await self._step_safely(topology, self._known(topology)))
@@ -311,7 +300,7 @@ class RestartsReconciler(Controller):
         latest = cache.topologies.get(topology.key)
         if latest is None or latest.meta.uid != ref.uid or latest.meta.annotations.get(RESTART) != request:
             return True
-        written = await self._dependencies.kube.remove_annotation(ref, RESTART, latest.meta.resource_version)
+        written = await self._dependencies.kube.set_annotation(ref, RESTART, None, latest.meta.resource_version)
         if written is not None:
             cache.put_topology_answer(written)
         return written is not None  # else a watch event with the newer version follows
@@ -349,7 +338,8 @@ class RestartsReconciler(Controller):
         """Evict the pod if Kafka, its PodDisruptionBudget and the pod's own state allow it."""
         uid, key = topology.meta.uid, ObjectKey(topology.broker_namespace, begin.pod)
         pod = await self._pods.get(key)
-        all_hold = _all_hold(topology)
+        spec = topology.spec.brokers
+        all_hold = spec is not None and spec.topics_without_spare_replica is TopicsWithoutSpareReplica.HOLD
         hold = unfit(begin.broker, pod)
         hold = hold or unsafe(begin.broker.id, await _shortfalls(begin.broker.id, admin), all_hold=all_hold)
         if hold is None and pod is not None:
@@ -444,14 +434,3 @@ def _choice(
 def _on_drift(topology: RackTopology) -> bool:
     brokers = topology.spec.brokers
     return brokers is not None and brokers.restart is RestartPolicy.ON_DRIFT
-
-
-def _all_hold(topology: RackTopology) -> bool:
-    """Return whether topics without a spare replica hold up restarts."""
-    brokers = topology.spec.brokers
-    return brokers is not None and brokers.topics_without_spare_replica is TopicsWithoutSpareReplica.HOLD
-
-
-def _is_wanted(topology: RackTopology) -> bool:
-    """Return whether the spec or the annotation requests restarts."""
-    return _on_drift(topology) or RESTART in topology.meta.annotations

@@ -13,7 +13,7 @@ import logging
 import threading
 from collections import defaultdict
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 from rackspan.metrics import PLACERS_LEFT_BEHIND
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 R = TypeVar("R")
+Ts = TypeVarTuple("Ts")
 _log = logging.getLogger("rackspan.reconcile")
 
 PLACER_SECONDS = 10.0
@@ -30,14 +31,14 @@ _PLANNER_POOL = ThreadPoolExecutor(8, "planning")
 """A separate pool for plans, because one plan covers a whole batch and may take long."""
 
 
-async def in_thread(work: Callable[[], R]) -> R:
+async def in_thread(work: Callable[[*Ts], R], *args: *Ts) -> R:
     """Run `work` in a small pool that all topologies share, in order of submission, and return the result."""
-    return await asyncio.get_running_loop().run_in_executor(_POOL, work)
+    return await asyncio.get_running_loop().run_in_executor(_POOL, work, *args)
 
 
-async def in_planner_thread(work: Callable[[], R]) -> R:
+async def in_planner_thread(work: Callable[[*Ts], R], *args: *Ts) -> R:
     """Run `work` in the pool for plans, and return the result."""
-    return await asyncio.get_running_loop().run_in_executor(_PLANNER_POOL, work)
+    return await asyncio.get_running_loop().run_in_executor(_PLANNER_POOL, work, *args)
 
 
 class PlacerTimedOutError(Exception):

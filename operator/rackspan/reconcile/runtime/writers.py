@@ -69,15 +69,17 @@ class FinalizerWriter:
         self._slots = FairSlots(_MAX_CONCURRENT_WRITES)
 
     async def add(self, kind: str, meta: Meta, annotations: Mapping[str, str] = _NO_ANNOTATIONS) -> JsonObject | None:
-        """Add Rackspan's finalizer and these annotations, and return the written object.
+        """Add Rackspan's finalizer, which the object lacks, and these annotations. Return the written object.
 
-        Return None on a conflict or if the object is deleted. Raises FailureError.
+        Under deletionPolicy Retain, too: if it came only with Delete, it would be too late for an object that is
+        deleted right after that change. Return None on a conflict or if deleted. Raises FailureError.
         """
-        return await self._write(kind, meta, with_finalizer(meta), annotations)
+        return await self._write(kind, meta, (*meta.finalizers, FINALIZER), annotations)
 
     async def remove(self, kind: str, meta: Meta) -> JsonObject | None:
         """Remove Rackspan's finalizer. Return the object, or None on a conflict or if deleted. Raises FailureError."""
-        return await self._write(kind, meta, without_finalizer(meta), _NO_ANNOTATIONS)
+        left = tuple(name for name in meta.finalizers if name != FINALIZER)
+        return await self._write(kind, meta, left, _NO_ANNOTATIONS)
 
     async def _write(
         self, kind: str, meta: Meta, finalizers: Sequence[str], annotations: Mapping[str, str]
@@ -87,23 +89,9 @@ class FinalizerWriter:
             return await self._kube.set_finalizers(ref, finalizers, meta.resource_version, annotations)
 
 
-def with_finalizer(meta: Meta) -> tuple[str, ...]:
-    """Return the finalizers of an object that is not being deleted, with Rackspan's.
-
-    The operator adds its finalizer under either deletionPolicy. If the operator added it only when the policy becomes
-    Delete, the finalizer would come too late for an object that is deleted right after that change.
-    """
-    return meta.finalizers if has_finalizer(meta) else (*meta.finalizers, FINALIZER)
-
-
 def has_finalizer(meta: Meta) -> bool:
     """Return whether the object has Rackspan's finalizer."""
     return FINALIZER in meta.finalizers
-
-
-def without_finalizer(meta: Meta) -> tuple[str, ...]:
-    """Return the object's finalizers without Rackspan's."""
-    return tuple(name for name in meta.finalizers if name != FINALIZER)
 
 
 class FairSlots:

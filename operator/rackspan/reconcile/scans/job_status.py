@@ -70,11 +70,6 @@ class JobRun:
         """Whether the scan has not finished and is not being deleted."""
         return self.finished is None and not self.deleting
 
-    @property
-    def scheduled_at(self) -> datetime | None:
-        """When the scan was due, or None if it was not started by a schedule."""
-        return moment_of(self.cause) if self.trigger is ScanTrigger.SCHEDULE else None
-
 
 def read_run(kind: RunKind, body: Mapping[str, Any]) -> JobRun | None:
     """Return the scan that a Job or a SparkApplication runs, or None if the object lacks the labels of a scan."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from rackspan.api.codec import timestamp
+from rackspan.api.codec import moment_of, timestamp
 from rackspan.api.labels import SCAN_NOW
 from rackspan.api.racktopology import ComplianceScanSpec, ConcurrencyPolicy, ScanState, ScanTrigger
 from rackspan.api.reasons import Reason
@@ -183,7 +183,7 @@ def _recovered(scans: ScansStatus, last: LastScan | None, runs: Sequence[JobRun]
             case ScanTrigger.TOPOLOGY_CHANGE:
                 scans = replace(scans, handled_topology=run.cause)
             case ScanTrigger.SCHEDULE:
-                at, known = run.scheduled_at, scans.last_scheduled_at
+                at, known = moment_of(run.cause), scans.last_scheduled_at
                 if at is not None and at <= now + CLOCK_TOLERANCE and (known is None or at > known):
                     scans = replace(scans, last_scheduled_at=at)
     return scans
@@ -293,38 +293,31 @@ class PendingScan:
     replaces: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ConcurrencyLimits:
-    """The most scans that run at once: in total, and in each namespace that is not trusted."""
+def admitted(
+    pending: Iterable[PendingScan], running: Collection[ObjectKey], max_running: int, max_per_namespace: int
+) -> frozenset[ObjectKey]:
+    """Return the topologies of `pending` scans that may start now. `running` has one entry per running scan.
 
-    max_running: int
-    max_per_namespace: int
-
-    def admit(self, pending: Iterable[PendingScan], running: Collection[ObjectKey]) -> frozenset[ObjectKey]:
-        """Return the topologies of `pending` scans that may start now. `running` has one entry per running scan.
-
-        Namespaces with the fewest running scans go first, so that one with many topologies cannot block the others.
-        Within a namespace, and among equal namespaces, the scan that has waited longest goes first. While a scan waits
-        for a free slot, replacing scans wait, too. Otherwise a topology that replaces its scan again and again would
-        keep its slot for ever.
-        """
-        of_namespace, busy = Counter(key.namespace for key in running), len(running)
-        left = list(pending)
-        chosen: set[ObjectKey] = set()
-        while left:
-            if busy >= self.max_running and not all(one.replaces for one in left):
-                break
-            eligible = [
-                one
-                for one in left
-                if one.trusted or one.replaces or of_namespace[one.key.namespace] < self.max_per_namespace
-            ]
-            if not eligible:
-                break
-            first = min(eligible, key=lambda one: (of_namespace[one.key.namespace], one.since, one.key))
-            left.remove(first)
-            chosen.add(first.key)
-            if not first.replaces:
-                of_namespace[first.key.namespace] += 1
-                busy += 1
-        return frozenset(chosen)
+    Namespaces with the fewest running scans go first, so that one with many topologies cannot block the others.
+    Within a namespace, and among equal namespaces, the scan that has waited longest goes first. While a scan waits
+    for a free slot, replacing scans wait, too. Otherwise a topology that replaces its scan again and again would
+    keep its slot for ever.
+    """
+    of_namespace, busy = Counter(key.namespace for key in running), len(running)
+    left = list(pending)
+    chosen: set[ObjectKey] = set()
+    while left:
+        if busy >= max_running and not all(one.replaces for one in left):
+            break
+        eligible = [
+            one for one in left if one.trusted or one.replaces or of_namespace[one.key.namespace] < max_per_namespace
+        ]
+        if not eligible:
+            break
+        first = min(eligible, key=lambda one: (of_namespace[one.key.namespace], one.since, one.key))
+        left.remove(first)
+        chosen.add(first.key)
+        if not first.replaces:
+            of_namespace[first.key.namespace] += 1
+            busy += 1
+    return frozenset(chosen)

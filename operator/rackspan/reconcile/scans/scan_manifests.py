@@ -103,14 +103,9 @@ _DEFAULT_LIMITS: Final[Mapping[str, int | str]] = {"memory": "4Gi"}
 def scan_manifest(topology: RackTopology, start: ScanStart, setup: ScanSetup) -> JsonObject:
     """Return the Job or SparkApplication of a scan. Call it only if `setup.failure` of the topology is None."""
     spec = topology.spec.scan
-    if kind_of(spec.engine) is RunKind.SPARK_APPLICATION:
+    if spec.engine is ScanEngine.SPARK_APPLICATION:
         return _spark_application(topology, spec, start, setup)
     return _job(topology, spec, start, setup)
-
-
-def kind_of(engine: ScanEngine) -> RunKind:
-    """Return the kind of object that runs the scans of an engine."""
-    return RunKind.SPARK_APPLICATION if engine is ScanEngine.SPARK_APPLICATION else RunKind.JOB
 
 
 def arguments(topology: RackTopology, spec: ComplianceScanSpec, start: ScanStart, master: str | None) -> list[str]:

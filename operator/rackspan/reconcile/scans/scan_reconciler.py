@@ -19,7 +19,7 @@ from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.controller import Controller, unexpected_failure
 from rackspan.reconcile.scans.job_status import RunKind
-from rackspan.reconcile.scans.scan_decision import ConcurrencyLimits, PendingScan, TopologyChange, decide, fingerprint
+from rackspan.reconcile.scans.scan_decision import PendingScan, TopologyChange, admitted, decide, fingerprint
 from rackspan.reconcile.scans.scan_manifests import scan_manifest
 from rackspan.reconcile.scans.scan_status import ScanFacts, last_scan, report_events, update_report_metrics, with_scans
 
@@ -161,8 +161,8 @@ class ScansReconciler(Controller):
                 due[topology.key] = PendingScan(topology.key, since, trusted=trusted, replaces=replaces)
         self._due_since = {key: one.since for key, one in due.items()}
         running = [run.topology for run in self._runs if run.active]
-        limits = ConcurrencyLimits(setup.max_running, setup.allowance.limits.running_per_namespace)
-        return limits.admit(due.values(), running)
+        per_namespace = setup.allowance.limits.running_per_namespace
+        return admitted(due.values(), running, setup.max_running, per_namespace)
 
     # --- one topology ------------------------------------------------------------------------------------------------
 

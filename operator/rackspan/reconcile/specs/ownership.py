@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from rackspan.api.conditions import READY, reason_of
 from rackspan.api.kafkatopic import durability_of, requirements_of
-from rackspan.api.racktopology import INTERNAL_PREFIX, Adoption
+from rackspan.api.policies import Granted
+from rackspan.api.racktopology import INTERNAL_PREFIX
 from rackspan.api.reasons import Reason
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.reconcile.failures import Failure, Remedy
@@ -89,24 +90,13 @@ def internal(name: str, topology: ObjectKey) -> Failure:
 # --- topics that are in Kafka already ---------------------------------------------------------------------------------
 
 
-def may_adopt(namespace: str, own: str, adoption: Adoption) -> bool:
-    """Return whether an object of `namespace` may adopt existing topics. `own` is the topology's namespace."""
-    match adoption:
-        case Adoption.ALLOWED:
-            return True
-        case Adoption.OWN:
-            return namespace == own
-        case Adoption.NEVER:
-            return False
-
-
-def adoption_refused(topic: KafkaTopic, topology: ObjectKey, adoption: Adoption) -> Failure | None:
+def adoption_refused(topic: KafkaTopic, topology: ObjectKey, adoption: Granted) -> Failure | None:
     """Return why the object may not adopt a topic that was not created for it, or None if it may."""
-    if may_adopt(topic.meta.namespace, topology.namespace, adoption):
+    if adoption.to(topic.meta.namespace, topology.namespace):
         return None
     helps = (
         f"an object in namespace {topology.namespace} may, or set it to Allowed"
-        if adoption == Adoption.OWN
+        if adoption == Granted.OWN
         else ("to take topics over, set it to Own or Allowed")
     )
     return Failure(
@@ -166,7 +156,7 @@ def cluster_requirements(topology: RackTopology, topics: Iterable[KafkaTopic]) -
 
 def _rank(claim: tuple[KafkaTopic, RackTopology]) -> tuple[bool, bool, tuple[str, str]]:
     topic, topology = claim
-    adopts = may_adopt(topic.meta.namespace, topology.meta.namespace, topology.spec.adoption)
+    adopts = topology.spec.adoption.to(topic.meta.namespace, topology.meta.namespace)
     return topic.status.topic_id is None, not adopts, topic.meta.age
 
 

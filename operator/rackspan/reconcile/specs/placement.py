@@ -13,11 +13,7 @@ from rackspan.api.reasons import Reason
 from rackspan.core.compliance import Compliance, judge
 from rackspan.core.config_keys import MIN_INSYNC
 from rackspan.core.durability import DurabilityError, min_insync
-from rackspan.core.placement import (
-    ClusterView,
-    InfeasibleError,
-    MissingRackError,
-)
+from rackspan.core.placement import ClusterView, InfeasibleError, MissingRackError
 from rackspan.core.placement.multilevel import ATTEMPTS, reachable_leaders
 from rackspan.core.text import be, plural
 from rackspan.reconcile.cluster.batching import MAX_PARTITIONS_AT_ONCE
@@ -146,10 +142,10 @@ def _with_min_insync(
         return spec.config_values
     tree = required.eligible(state.racks.tree)
     try:
-        found = min_insync(tree, in_place, required.durability, spec.own_min_insync)
+        value = min_insync(tree, in_place, required.durability, spec.own_min_insync)
     except DurabilityError as error:
         raise _failure(Reason.DURABILITY_UNSATISFIABLE, str(error)) from error
-    return {**spec.config_values, MIN_INSYNC: spec.config_values.get(MIN_INSYNC, str(found.value))}
+    return {**spec.config_values, MIN_INSYNC: spec.config_values.get(MIN_INSYNC, str(value))}
 
 
 def _in_place(spec: KafkaTopicSpec, replicas: Assignment, found: Judged | None) -> Sequence[Sequence[int]]:

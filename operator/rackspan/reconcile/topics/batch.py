@@ -80,7 +80,7 @@ async def _decide(outcomes: Sequence[Outcome], state: ClusterState, third_party:
                 _apply(portion[0], decision, state)
             continue
         async with state.load.turn:
-            decisions = await in_thread(partial(_decide_in_order, portion, _with_own_load(state)))
+            decisions = await in_thread(_decide_in_order, portion, _with_own_load(state))
             for outcome, decision in zip(portion, decisions, strict=True):
                 _apply(outcome, decision, state)
 
@@ -247,12 +247,8 @@ async def _read_back(outcomes: Sequence[Outcome], state: ClusterState, admin: Ka
         outcome.settled = False
     for outcome in outcomes:
         if (create := outcome.decision.create) and outcome.seen is not None:
-            outcome.config = TopicConfig(create.config, _min_insync(create.config, state))
-
-
-def _min_insync(config: Mapping[str, str], state: ClusterState) -> int | None:
-    value = config.get(MIN_INSYNC)
-    return int(value) if value is not None else state.default_min_insync
+            value = create.config.get(MIN_INSYNC)
+            outcome.config = TopicConfig(create.config, int(value) if value is not None else state.default_min_insync)
 
 
 def _shows_change(outcome: Outcome) -> bool:

@@ -17,7 +17,6 @@ from rackspan.api.kafkatopic import KIND, DeletionPolicy, KafkaTopic
 from rackspan.api.labels import CREATED_FOR
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.writers import has_finalizer
-from rackspan.reconcile.specs.ownership import may_adopt
 
 if TYPE_CHECKING:
     from rackspan.reconcile.cluster.state import ClusterState
@@ -64,7 +63,7 @@ def _lacks_claim(outcome: Outcome, state: ClusterState) -> bool:
 
 
 def _may_adopt(topic: KafkaTopic, state: ClusterState) -> bool:
-    return may_adopt(topic.meta.namespace, state.topology.namespace, state.spec.adoption)
+    return state.spec.adoption.to(topic.meta.namespace, state.topology.namespace)
 
 
 async def _add_finalizer(dependencies: Dependencies, outcome: Outcome, state: ClusterState) -> bool:

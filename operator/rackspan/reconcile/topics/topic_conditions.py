@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import structs
 
 from rackspan.api.conditions import ConditionStatus
-from rackspan.api.kafkatopic import MAX_SAMPLES, ComplianceStatus, Finding
+from rackspan.api.kafkatopic import MAX_SAMPLES, ComplianceStatus, DeletionPolicy, Finding
 from rackspan.api.labels import CONFIRM_DELETE
 from rackspan.api.reasons import Reason
 from rackspan.core import compliance as core
@@ -22,7 +22,6 @@ from rackspan.core.text import be, every, have, plural
 from rackspan.reconcile.cluster.state import RACKS_SETTLE_SECONDS
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.specs.placement import judged, leads_elsewhere, placer_name
-from rackspan.reconcile.topics.topic_deletion import has_delete_policy, is_confirmed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +113,8 @@ def _warnings(outcome: Outcome, seen: TopicDescription, state: ClusterState) -> 
     if leads_elsewhere(spec, state):
         domains = ", ".join(spec.placement.leaders)
         warnings += f"; all brokers of the domains preferred for leaders ({domains}) are offline, so others lead"
-    if has_delete_policy(topic) and outcome.is_adopted and not is_confirmed(topic, seen.topic_id):
+    deletes = spec.deletion_policy is DeletionPolicy.DELETE
+    if deletes and outcome.is_adopted and topic.confirm_delete != seen.topic_id:
         warnings += (
             "; the topic was adopted, so deletionPolicy Delete does not apply to it without the annotation "
             f"{CONFIRM_DELETE}={seen.topic_id}"

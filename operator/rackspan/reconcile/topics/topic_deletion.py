@@ -66,16 +66,6 @@ class DeletionDecision:
     reason: Reason = Reason.DELETION_BLOCKED
 
 
-def has_delete_policy(topic: KafkaTopic) -> bool:
-    """Return whether `deletionPolicy` is Delete."""
-    return topic.spec.deletion_policy == DeletionPolicy.DELETE
-
-
-def is_confirmed(topic: KafkaTopic, topic_id: str) -> bool:
-    """Return whether the annotation that confirms the deletion of an adopted topic has this topic id."""
-    return topic.confirm_delete == topic_id
-
-
 def would_delete_topic(topic: KafkaTopic) -> bool:
     """Return whether deleting the object would delete its topic in Kafka, according to the object alone."""
     return has_finalizer(topic.meta) and retained_by_spec(topic, None) is None
@@ -87,7 +77,7 @@ def retained_by_spec(topic: KafkaTopic, refusal: Failure | None) -> DeletionDeci
     `refusal` says why the topology does not admit the object, or is None. An object that is not admitted is released
     immediately.
     """
-    if not has_delete_policy(topic):
+    if topic.spec.deletion_policy is not DeletionPolicy.DELETE:
         return _kept(topic, "deletionPolicy is Retain")
     if not topic.status.topic_id:
         return DeletionDecision(
@@ -95,7 +85,7 @@ def retained_by_spec(topic: KafkaTopic, refusal: Failure | None) -> DeletionDeci
         )
     if refusal is not None:
         return _kept(topic, refusal.message)
-    if topic.status.adopted and not is_confirmed(topic, topic.status.topic_id):
+    if topic.status.adopted and topic.confirm_delete != topic.status.topic_id:
         return _kept(
             topic,
             f"it was there before this object, and no annotation {CONFIRM_DELETE}={topic.status.topic_id} says to "
@@ -332,6 +322,5 @@ def _request(topic: KafkaTopic) -> _Request:
     """Return the object's namespace and deletion timestamp. Raises ValueError if it has none."""
     requested = topic.meta.deletion_timestamp
     if requested is None:
-        msg = f"{topic.key} is not being deleted"
-        raise ValueError(msg)
+        raise ValueError(f"{topic.key} is not being deleted")
     return _Request(topic.meta.namespace, requested)

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from rackspan.api.racktopology import DeletionsStatus, RackTopology
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.dependencies import Dependencies
-    from rackspan.reconcile.ports import JsonObject, KafkaAdmin
+    from rackspan.reconcile.ports import KafkaAdmin
 
 _log = logging.getLogger("rackspan.reconcile")
 _LAG_SECONDS = 0.5
@@ -71,10 +71,6 @@ class _Doomed:
     first: DeletionDecision
     partitions: int
 
-    @property
-    def records(self) -> int:
-        return 1 + self.partitions
-
 
 class TopicFinalizer:
     """Finalizes the KafkaTopics of one topology, in batches.
@@ -83,10 +79,7 @@ class TopicFinalizer:
     """
 
     def __init__(
-        self,
-        topology: ObjectKey,
-        dependencies: Dependencies,
-        write_topology_status: Callable[[], Awaitable[None]],
+        self, topology: ObjectKey, dependencies: Dependencies, write_topology_status: Callable[[], Awaitable[None]]
     ) -> None:
         self._topology = topology
         self._cache = dependencies.cache
@@ -98,7 +91,7 @@ class TopicFinalizer:
         self._cluster: tuple[ClusterState | Failure, KafkaAdmin | None] = _NOT_LOOKED_AT, None
         """The cluster of the latest batch. A turn uses it even if its batches are older."""
         self._turns: CommitGroup[_Doomed, DeletionDecision] = CommitGroup(
-            self._take_turn, lambda one: one.records, MAX_RECORDS
+            self._take_turn, lambda one: 1 + one.partitions, MAX_RECORDS
         )
 
     def review(self) -> tuple[DeletionsStatus | None, Collection[ObjectKey]]:
@@ -208,7 +201,8 @@ class TopicFinalizer:
         kept = [word for namespace, word in given.items() if namespace not in used]
         about = ObjectRef(racktopology.KIND, topology.key, topology.meta.uid)
         try:
-            written = await self._keep_confirmations(about, kept, topology.meta.resource_version)
+            left = ",".join(kept) or None
+            written = await self._kube.set_annotation(about, CONFIRM_DELETIONS, left, topology.meta.resource_version)
         except FailureError as error:
             _log.warning("topology %s: a confirmation waits for the API server: %s", self._topology, error)
             return
@@ -226,12 +220,6 @@ class TopicFinalizer:
                 "the condition DeletionsHeld says how to confirm them"
             )
             self._kube.record_event(KubernetesEvent(about, Reason.DELETION_HELD, message, warning=True))
-
-    async def _keep_confirmations(self, about: ObjectRef, kept: Sequence[str], version: str) -> JsonObject | None:
-        """Keep only these in the annotation. Return None if the RackTopology has changed. Raises FailureError."""
-        if kept:
-            return await self._kube.replace_annotation(about, CONFIRM_DELETIONS, ",".join(kept), version)
-        return await self._kube.remove_annotation(about, CONFIRM_DELETIONS, version)
 
     # --- what Kafka says ---------------------------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -252,7 +251,7 @@ async def status_updates(
     found: dict[ObjectKey, StatusUpdate] = {}
     for some in batches(outcomes, lambda outcome: cost(outcome.topic, outcome.seen, state), PORTION):
         known = {outcome.topic.key: written.get(outcome.topic.key) for outcome in some}
-        found |= await in_thread(partial(_updates, some, state, epoch, known))
+        found |= await in_thread(_updates, some, state, epoch, known)
     return found
 
 

@@ -123,8 +123,6 @@ class TopicsReconciler:
 
     async def process(self, keys: Sequence[ObjectKey]) -> None:
         """Reconcile one batch. Never raises: failures are logged or written to the status, and topics requeued."""
-        if not keys:
-            return  # another worker took them
         since, put_off = self.approvals.moment(), frozenset(keys)
         try:
             with RECONCILE_SECONDS.time():

@@ -26,7 +26,7 @@ BROKERS = frozenset(range(6))
 def view(drained=(), offline=(), cordoned=()):
     racks = state().racks
     rows = [
-        replace(row, eligible=row.id not in drained, online=row.id not in offline, cordoned=row.id in cordoned)
+        replace(row, draining=row.id in drained, online=row.id not in offline, cordoned=row.id in cordoned)
         for row in racks.rows
     ]
     return replace(racks, rows=tuple(rows))

@@ -45,7 +45,7 @@ def test_rack_of_a_broker_is_the_rack_of_its_node():
     assert row.rack == ("eu", "eu-1a", "r1")
     assert (row.pods, row.node, row.host) == (("kafka-0",), "n0", "kafka-0:9092")
     assert row.online
-    assert row.eligible
+    assert not row.draining
     assert not row.drift
 
 
@@ -98,7 +98,7 @@ def test_missing_rack_has_a_message_with_its_cause(nodes, pods, sentence):
 
 def test_two_pods_with_the_same_broker_id_are_duplicates():
     view = rack_view(of_nodes(), {"n0": node("eu")}, [pod("a-0"), pod("b-0")], [broker()])
-    assert [row.pods for row in view.duplicates] == [("a-0", "b-0")]
+    assert [row.pods for row in view.rows if len(row.pods) > 1] == [("a-0", "b-0")]
 
 
 def test_pods_of_other_namespaces_labels_or_names_are_no_brokers():
@@ -184,7 +184,7 @@ def test_drained_brokers_are_not_eligible_and_have_no_capacity():
     spec = {"drainBrokers": [0], "drainRacks": ["/us/us-1a"]}
     racks = {0: "/eu/a/r1", 1: "/eu/a/r1", 2: "/us/us-1a/r1", 3: "/us/us-1ab/r1", 4: "/us"}
     view = rack_view(topology(**spec), {}, [], [broker(number, rack) for number, rack in racks.items()])
-    assert {row.id: row.eligible for row in view.rows} == {0: False, 1: True, 2: False, 3: True, 4: True}
+    assert {row.id: not row.draining for row in view.rows} == {0: False, 1: True, 2: False, 3: True, 4: True}
     assert view.tree.capacity == 3
 
 

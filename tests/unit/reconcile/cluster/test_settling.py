@@ -91,8 +91,8 @@ def test_settled_rack_determines_whether_a_broker_is_drained():
     settling = Settling()
     settling.settled(about, view({0: "a"}, about), 0.0)
     changed = view({0: "b"}, about)
-    assert [row.eligible for row in changed.rows] == [False]
-    assert [row.eligible for row in settling.settled(about, changed, 1.0).rows] == [True]
+    assert [not row.draining for row in changed.rows] == [False]
+    assert [not row.draining for row in settling.settled(about, changed, 1.0).rows] == [True]
 
 
 @pytest.mark.parametrize(("rack_hash", "zone"), [(ABOUT.spec.rack_hash, "a"), ("of another spec", "b")])

@@ -160,7 +160,7 @@ texts = st.one_of(
 
 def row(number, **texts):
     known = {"host": None, "pods": (), "node": None, "rack": None, "reported_rack": None, **texts}
-    return LocatedBroker(id=number, online=True, eligible=True, drift=True, **known)
+    return LocatedBroker(id=number, online=True, draining=False, drift=True, **known)
 
 
 def stored(status):

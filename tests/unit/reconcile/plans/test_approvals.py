@@ -71,6 +71,12 @@ class Begun:
         return self.held
 
 
+def sizes_of(told):
+    made = PlanSizes(None, None)
+    made._asked_sizes = told.of
+    return made
+
+
 class Counting(MemoryKafka):
     async def replica_counts(self, without=()):
         rows = [row for name, topic in self.replicas.items() if name not in without for row in topic]
@@ -84,7 +90,7 @@ class Annotating(MemoryCluster):
     denying: tuple = ()
     """Names of objects for which a webhook denies all changes."""
 
-    async def remove_annotation(self, ref, name, version):
+    async def set_annotation(self, ref, name, _value, version):
         if ref.key.name in self.denying:
             raise FailureError(DENIED)
         self.taken = (*self.taken, (ref.kind, ref.key.name, name))
@@ -842,7 +848,7 @@ async def test_approved_plan_starts_despite_a_status_write_unless_its_annotation
     """The status of a RackTopology changes with every topic. In a large cluster this happens constantly."""
     world = World()
     one = await world.topic("one")
-    read, take = world.kafka.topics, world.kube.remove_annotation
+    read, take = world.kafka.topics, world.kube.set_annotation
 
     def prod():
         return world.cache.topologies[one.topology]
@@ -854,11 +860,11 @@ async def test_approved_plan_starts_despite_a_status_write_unless_its_annotation
         world.cache.topologies[one.topology] = structs.replace(prod(), meta=meta)
         return await read(names)
 
-    async def take_if_unchanged(ref, name, version):
-        return await take(ref, name, version) if version == prod().meta.resource_version else None
+    async def take_if_unchanged(ref, name, value, version):
+        return await take(ref, name, value, version) if version == prod().meta.resource_version else None
 
     world.topology(world.plan.hash)
-    world.kafka.topics, world.kube.remove_annotation = read_while_it_is_written, take_if_unchanged
+    world.kafka.topics, world.kube.set_annotation = read_while_it_is_written, take_if_unchanged
     await world.loop.approvals.reconcile()
     assert begun(world) == ([{"one"}] if annotation == "the same" else [])
 
@@ -1136,7 +1142,7 @@ async def test_unknown_size_blocks_only_the_plan_of_its_own_namespace(at_once):
             return {at: 1 for at in partitions if at.topic == "own"}
 
     world = World(reassignment={"maxBytes": 10**6, "topicApproval": "Allowed"}, **AUTOMATIC)
-    world.loop.approvals._sizes = PlanSizes(Sizes())
+    world.loop.approvals._sizes = sizes_of(Sizes())
     await world.topic("unknown")
     world.loop.approvals._sizes._asked_at = float("-inf")
     await world.topic("own", **OWN)
@@ -1156,7 +1162,7 @@ async def test_brokers_are_not_queried_again_if_a_new_plan_copies_the_same_parti
             return dict.fromkeys(partitions, 1)
 
     world, told = World(reassignment={"maxBytes": 10**6}), Sizes()
-    world.loop.approvals._sizes = PlanSizes(told)
+    world.loop.approvals._sizes = sizes_of(told)
     one = await world.topic("one")
     for number in range(4):
         await world.topic("one", replicationFactor=3 + number % 2)

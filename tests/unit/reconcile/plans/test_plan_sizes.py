@@ -13,7 +13,7 @@ from rackspan.core.reassignment import TopicPartition
 from rackspan.core.text import rounded
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.plans import holds, plan_sizes
-from rackspan.reconcile.plans.plan_sizes import LogDirSizes, steady
+from rackspan.reconcile.plans.plan_sizes import PlanSizes, steady
 
 AUTOMATIC = {"defaults": {"reassignment": {"approval": "Automatic"}}}
 AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
@@ -42,7 +42,7 @@ def at_once(monkeypatch):
 
 async def world(told, *names, made=World, **spec):
     made = made(**spec)
-    made.loop.approvals._sizes = plan_sizes.PlanSizes(told)
+    made.loop.approvals._sizes = sizes_of(told)
     for name in names or ["one"]:
         await made.topic(name)
     return made
@@ -64,6 +64,12 @@ async def test_plan_status_has_rounded_bytes_and_the_started_plan_has_exact_size
     assert {change.size_bytes for change in begun.changes} == {123_456}
     approved = next(event for event in made.kube.announced if event.reason == "PlanApproved")
     assert "copies 2 replicas (244.1 KiB); it is begun as" in approved.message
+
+
+def sizes_of(told):
+    made = PlanSizes(None, None)
+    made._asked_sizes = told.of
+    return made
 
 
 class Watched(World):
@@ -133,7 +139,7 @@ async def test_automatic_plan_is_settling_until_the_brokers_report_sizes():
             await asyncio.Event().wait()
 
     made = World(reassignment={"maxBytes": 10**18}, **AUTOMATIC)
-    made.loop.approvals._sizes = plan_sizes.PlanSizes(Slow())
+    made.loop.approvals._sizes = sizes_of(Slow())
     looking = asyncio.create_task(made.topic("one"))
     await asked.wait()
     assert made.ready("one")["reason"] == "PlanSettling"
@@ -157,7 +163,7 @@ async def test_brokers_are_queried_once_for_the_same_plan_and_never_without_a_pl
     assert len(told.asked) == 1
     rest = Told()
     calm = World()
-    calm.loop.approvals._sizes = plan_sizes.PlanSizes(rest)
+    calm.loop.approvals._sizes = sizes_of(rest)
     await calm.topic("one", rows=((0, 1, 2), (3, 4, 5)))
     assert not rest.asked
 
@@ -196,6 +202,6 @@ async def test_log_dir_sizes_returns_the_size_of_the_largest_replica_and_closes_
 
     made = World()
     (known,) = made.cache.topologies.values()
-    found = await LogDirSizes(Connector(), made.kube).of(known, {TopicPartition("one", 0): (1, 2, 3)})
+    found = await PlanSizes(Connector(), made.kube)._asked_sizes(known, {TopicPartition("one", 0): (1, 2, 3)})
     assert found == {TopicPartition("one", 0): 9}
     assert Connector.admin.closed

@@ -521,7 +521,7 @@ async def test_annotation_restarts_one_broker_once(request_):
 async def test_requested_restart_ends_even_if_the_topology_is_written_during_requests_to_kafka(edit, left):
     one = world(4)
     one.change(restart="Never", annotations={RESTART: "2"})
-    hosted, remove, written = one.hosted, one.remove_annotation, itertools.count(1)
+    hosted, remove, written = one.hosted, one.set_annotation, itertools.count(1)
 
     def write(annotations):
         meta = structs.replace(one.topology.meta, resource_version=str(next(written)), annotations=annotations)
@@ -532,10 +532,10 @@ async def test_requested_restart_ends_even_if_the_topology_is_written_during_req
         write({RESTART: "3"} if edit == "3" and one.evicted else one.topology.meta.annotations)
         return found
 
-    async def remove_if_unchanged(ref, name, version):
-        return await remove(ref, name, version) if version == one.topology.meta.resource_version else None
+    async def remove_if_unchanged(ref, name, value, version):
+        return await remove(ref, name, value, version) if version == one.topology.meta.resource_version else None
 
-    one.hosted, one.remove_annotation = busy, remove_if_unchanged
+    one.hosted, one.set_annotation = busy, remove_if_unchanged
     while not (ended := [event for event in one.told if event.reason == "Restarted"]) and one.now < 300:
         await one.step()
     assert len(ended) == 1
@@ -621,7 +621,8 @@ async def test_topology_with_unresponsive_kafka_does_not_block_restarts_of_anoth
         one.relabel(id_, "moved")
     await one.run(300)
     assert (sorted(one.evicted), one.drifted) == ([(1, "moved"), (3, "moved")], set())
-    await one.loop.close()
+    for step in one.loop._steps.values():
+        step.cancel()
 
 
 def broker(id_, **facts):

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from rackspan.api.meta import ObjectKey
-from rackspan.reconcile.scans.scan_decision import ConcurrencyLimits, PendingScan
+from rackspan.reconcile.scans.scan_decision import PendingScan, admitted
 
 NOW = datetime(2026, 1, 31, 3, tzinfo=UTC)
 
@@ -19,7 +19,7 @@ def waiting(name, minutes=0, *, trusted=False, replaces=False):
 
 
 def chosen(due, running=(), *, most=2, per_namespace=2):
-    return {str(one) for one in ConcurrencyLimits(most, per_namespace).admit(due, [key(name) for name in running])}
+    return {str(one) for one in admitted(due, [key(name) for name in running], most, per_namespace)}
 
 
 def test_scans_within_the_limits_start_at_once():

@@ -63,14 +63,11 @@ class MemoryKube:
             raise FailureError(self.around)
         return self.around
 
-    async def remove_annotation(self, ref, name, version):
-        self.removed.append(name)
-        return {
-            "metadata": {"namespace": ref.key.namespace, "name": ref.key.name, "uid": ref.uid, "resourceVersion": "0"}
-        }
-
-    async def replace_annotation(self, ref, name, value, version):
-        self.kept.append((name, value))
+    async def set_annotation(self, ref, name, value, version):
+        if value is None:
+            self.removed.append(name)
+        else:
+            self.kept.append((name, value))
         return {
             "metadata": {"namespace": ref.key.namespace, "name": ref.key.name, "uid": ref.uid, "resourceVersion": "0"}
         }
