@@ -1,5 +1,4 @@
-"""
-Compare the assignor of the plug-in with Kafka's own server-side assignors: CPU time and locality.
+"""Compare the assignor of the plug-in with Kafka's own server-side assignors: CPU time and locality.
 
     .venv/bin/python -m benchmarks assignors [--members 1000] [--partitions 10000] [--forks 3] [--shape NAME] [--save]
 

@@ -1,5 +1,4 @@
-"""
-The time to find the best assignment of a consumer group, by its number of partitions.
+"""The time to find the best assignment of a consumer group, by its number of partitions.
 
     .venv/bin/python -m benchmarks groups [--partitions 2500 5000 10000 20000] [--members 300]
 

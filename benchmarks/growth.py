@@ -1,5 +1,4 @@
-"""
-Time and memory of placement, compliance, durability and consumer groups by input size.
+"""Time and memory of placement, compliance, durability and consumer groups by input size.
 
     .venv/bin/python -m benchmarks growth [SHAPE ...]
 

@@ -1,5 +1,4 @@
-"""
-A hostile tenant that is admin of its namespace and runs attacks that cost other tenants time or memory.
+"""A hostile tenant that is admin of its namespace and runs attacks that cost other tenants time or memory.
 
     .venv/bin/python -m benchmarks.hostile KUBECONFIG [ATTACK ...]
 

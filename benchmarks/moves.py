@@ -1,5 +1,4 @@
-"""
-The cost of executing a plan, without the copies: time, memory and calls, from the approval to the last call.
+"""The cost of executing a plan, without the copies: time, memory and calls, from the approval to the last call.
 
     .venv/bin/python -m benchmarks moves [--save] [--by operator] [--size 1000 200000]
 

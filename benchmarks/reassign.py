@@ -1,5 +1,4 @@
-"""
-Execute the same plan by Kafka's tool and by `rackspan apply`, in turns, on one cluster and with the same throttle.
+"""Execute the same plan by Kafka's tool and by `rackspan apply`, in turns, on one cluster and with the same throttle.
 
     .venv/bin/python -m benchmarks reassign [--runs 3] [--small] [--save]
 

@@ -1,5 +1,4 @@
-"""
-The CPU time of a broker to select the replica for a fetch: with the plug-in, with Kafka's selector, and with none.
+"""The CPU time of a broker to select the replica for a fetch: with the plug-in, with Kafka's selector, and with none.
 
     .venv/bin/python -m benchmarks selectors [--forks 5] [--save]
 

@@ -1,5 +1,4 @@
-"""
-The command as a Krew plug-in: an archive, and the manifest with which Krew installs it.
+"""The command as a Krew plug-in: an archive, and the manifest with which Krew installs it.
 
 The archive contains one executable that pex builds from the project's wheel and the wheels of the operator's lock. At
 its first start, the executable unpacks itself into the user's cache, as an environment for the Python that it finds.
@@ -34,8 +33,7 @@ unpacks 470 MB into ~/.cache/pex. If that Python is removed later, delete this f
 
 
 def build(folder: Path, *, source: Path = REPOSITORY) -> None:
-    """
-    Add the plug-in to the release artefacts in `folder`, which include the wheel. The bytes are the same each time.
+    """Add the plug-in to the release artefacts in `folder`, which include the wheel. The bytes are the same each time.
 
     Raises AssetError if a wheel of the lock cannot be downloaded.
     """

@@ -1,5 +1,4 @@
-"""
-The artefacts of a release: packages, chart, definitions, manifests, plug-ins for brokers, SBOM, notes, checksums.
+"""The artefacts of a release: packages, chart, definitions, manifests, plug-ins for brokers, SBOM, notes, checksums.
 
 Each build has the same bytes.
 """
@@ -48,8 +47,7 @@ def version(source: Path = REPOSITORY) -> str:
 def build(
     folder: Path, helm: Path, kafka: KafkaDistribution, *, source: Path = REPOSITORY, tag: str = ""
 ) -> list[Path]:
-    """
-    Write all artefacts of `source` to `folder`, which must be empty or absent.
+    """Write all artefacts of `source` to `folder`, which must be empty or absent.
 
     Raises ReleaseError, and AssetError without a JDK.
     """

@@ -1,5 +1,4 @@
-"""
-Compare placers with Kafka's own placer: time, balance and fairness.
+"""Compare placers with Kafka's own placer: time, balance and fairness.
 
     .venv/bin/python benchmarks/placement/run.py [--runs 9] [--partitions 200000] [--brokers 1000]
 

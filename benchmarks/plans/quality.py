@@ -34,8 +34,7 @@ class BrokenPromiseError(AssertionError):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """
-    A cluster and the requested change.
+    """A cluster and the requested change.
 
     The topics are on `brokers` brokers. The brokers in `drained` are to be drained. `added` more brokers are empty.
     `size` is the current replication factor, and `wanted` is the desired one.

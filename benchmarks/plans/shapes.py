@@ -1,5 +1,4 @@
-"""
-Time and memory of planning, placement and compliance by input size, for inputs that need much work.
+"""Time and memory of planning, placement and compliance by input size, for inputs that need much work.
 
     .venv/bin/python -m benchmarks.plans.shapes
 

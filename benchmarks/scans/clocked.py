@@ -1,5 +1,4 @@
-"""
-Run `rackspan` and measure its steps: `python -m benchmarks.scans.clocked FILE STARTED ARGUMENTS...`.
+"""Run `rackspan` and measure its steps: `python -m benchmarks.scans.clocked FILE STARTED ARGUMENTS...`.
 
 The scan document has the seconds of its own steps, but not those of the steps before and after it: the starts of Python
 and Spark, the commit, the maintenance of the history, and the page. FILE receives the seconds of all steps by name, as

@@ -1,5 +1,4 @@
-"""
-Read a live cluster in this process: `python -m benchmarks.scans.live_once SERVERS SLICES`.
+"""Read a live cluster in this process: `python -m benchmarks.scans.live_once SERVERS SLICES`.
 
 It uses the reader of scans. It reads the slices one by one, so that the calls can be counted.
 """

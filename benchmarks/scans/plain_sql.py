@@ -1,5 +1,4 @@
-"""
-Some of the rules in Spark SQL, in two variants, for comparison.
+"""Some of the rules in Spark SQL, in two variants, for comparison.
 
 Both variants count the partitions in a table of PARTITIONS that are non-compliant, that are under-replicated, and whose
 leader is not the preferred leader. The core computes the windows of the fair split, for one replication factor. SQL

@@ -28,8 +28,7 @@ class CommandFailedError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """
-    The cost of a process and its descendants: seconds on the clock, CPU seconds, and peak memory.
+    """The cost of a process and its descendants: seconds on the clock, CPU seconds, and peak memory.
 
     `peak` is the maximum of the sum of PSS, in bytes. PSS counts pages that several processes share only once.
     """
@@ -47,8 +46,7 @@ def run(
     most: float = 1800,
     environment: Mapping[str, str] | None = None,
 ) -> Ran:
-    """
-    Run a command in a new process group. Kill all its remaining processes at the end.
+    """Run a command in a new process group. Kill all its remaining processes at the end.
 
     Raises CutOffError after `most` seconds, and CommandFailedError if the exit code is not in `codes`.
     """

@@ -1,5 +1,4 @@
-"""
-Runs pods as processes, for machines without a container runtime. It replaces the kubelet and the scheduler.
+"""Runs pods as processes, for machines without a container runtime. It replaces the kubelet and the scheduler.
 
 For each unbound pod with a label, it runs the arguments of the first container as `rackspan <arguments>`, with the
 permissions of the pod's ServiceAccount. It writes the result to the status of the pod, as a kubelet does. All other

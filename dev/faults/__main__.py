@@ -1,5 +1,4 @@
-"""
-`make faults`: kill `rackspan apply` and the operator, and break Kafka and Kubernetes, on real brokers with traffic.
+"""`make faults`: kill `rackspan apply` and the operator, and break Kafka and Kubernetes, on real brokers with traffic.
 
 Each part executes plans. It first kills its processes (SIGKILL) before or after each kind of step, or at a random time.
 Then it plays the scenes, which break something one by one. After each of them, the run checks that no message is lost,

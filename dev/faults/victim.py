@@ -1,5 +1,4 @@
-"""
-Processes of `rackspan` that kill themselves at a given step, forked from one process that has imported all modules.
+"""Processes of `rackspan` that kill themselves at a given step, forked from one process that has imported all modules.
 
 The process reads a life as a line of JSON from standard input. It prints the process id and, after the end, the exit
 code (negative for a signal). The step of a kill is written to a file. The product has no code for this: this module

@@ -1,5 +1,4 @@
-"""
-python -m dev.website: build the site of docs/ in build/site with Zensical, and check its links.
+"""python -m dev.website: build the site of docs/ in build/site with Zensical, and check its links.
 
 With `--releases`, it also builds the pages of the tag of each release. Each version has a separate folder.
 """

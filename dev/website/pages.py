@@ -11,8 +11,7 @@ _ITEM = re.compile(r"(?:[-*]|\d+\.) +")
 
 
 def gather(source: Path, folder: Path, forge: str, ref: str) -> None:
-    """
-    Copy pages and pictures of `source`/docs to `folder`.
+    """Copy pages and pictures of `source`/docs to `folder`.
 
     `forge` is the URL of the repository, without a slash at the end. `ref` is the branch or tag for links to files.
     """
@@ -37,8 +36,7 @@ def _with_links_to_forge(page: Path, source: Path, forge: str, ref: str) -> str:
 
 
 def _with_wide_items(text: str) -> str:
-    """
-    Return the text with list items that are indented by four columns, which Python-Markdown requires.
+    """Return the text with list items that are indented by four columns, which Python-Markdown requires.
 
     GitHub only requires the width of the list marker. Nested lists are not changed.
     """

@@ -1,5 +1,4 @@
-"""
-Runs a command in a child process, so that the parent can report a crash in one sentence.
+"""Runs a command in a child process, so that the parent can report a crash in one sentence.
 
 Kafka's native client ends its process on some responses, such as one without a cluster id. The parent does not import
 the client. It waits, forwards signals, and ends in the same way as the child.

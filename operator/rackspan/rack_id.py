@@ -1,5 +1,4 @@
-"""
-`rackspan rack-id`: the rack id of a node, from the file that the operator publishes.
+"""`rackspan rack-id`: the rack id of a node, from the file that the operator publishes.
 
 For the init container of a broker or of a client. It starts as fast as Python, sends no requests, and needs no rights.
 So it is separate from the other commands, and imports only the standard library and the modules for rack ids.

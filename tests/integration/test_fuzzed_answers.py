@@ -1,5 +1,4 @@
-"""
-Randomly corrupted responses of real brokers, read by worker processes.
+"""Randomly corrupted responses of real brokers, read by worker processes.
 
 `RACKSPAN_TEST_FUZZ_MINUTES` sets how long the test runs after the first seeds. `pytest -s` shows the counts.
 """

@@ -56,8 +56,7 @@ _NAMES = {kind.API_KEY: name for name, kind in _REQUESTS.items()}
 
 
 def spoiling(api, path, value):
-    """
-    Return a mutation that sets a field in each response of an API: `spoiling("Metadata", "brokers.rack", NOT_UTF8)`.
+    """Return a mutation that sets a field in each response of an API: `spoiling("Metadata", "brokers.rack", NOT_UTF8)`.
 
     If the path contains a list, the field is set in each item.
     """
@@ -143,8 +142,7 @@ class _Listeners:
 
 
 class HostileKafka:
-    """
-    Brokers 0, 1, … in `racks`, with `topics`: replica lists by name. All replicas are in sync.
+    """Brokers 0, 1, … in `racks`, with `topics`: replica lists by name. All replicas are in sync.
 
     `mutate` gets each response, a kafka-python message such as `MetadataResponse` (`answer.name`), and returns what is
     sent: the message, changed or not; bytes, which follow the header; or None for no response. Tests may replace it at
@@ -305,8 +303,7 @@ class HostileKafka:
 
 
 class FuzzedKafka:
-    """
-    A proxy of the brokers at `upstream` that fuzzes a `share` of their responses.
+    """A proxy of the brokers at `upstream` that fuzzes a `share` of their responses.
 
     The change only depends on `seed`, the API of the response, and its number among the responses of this API.
     `answered` counts responses by the name of their API. `spoiled` lists the changes.

@@ -6,8 +6,7 @@ from tests.support.command import cluster
 
 
 def random_cluster(seed, *, name, missing=False, levels=3):
-    """
-    Return brokers in an uneven tree, and topics of mixed replication factors, of which most are badly placed.
+    """Return brokers in an uneven tree, and topics of mixed replication factors, of which most are badly placed.
 
     Some brokers may have no replicas. Some partitions have no leader or a smaller ISR. `missing` removes two racks.
     """

@@ -99,8 +99,7 @@ class ScanFailure(ApiStruct, frozen=True):
 
 
 class ComplianceReportStatus(StatusStruct, frozen=True):
-    """
-    The results of the last scan that could judge the cluster, and `failure` if a later scan could not.
+    """The results of the last scan that could judge the cluster, and `failure` if a later scan could not.
 
     `findings` has the MAX_FINDINGS worst findings. `history` is the location of all findings.
     """

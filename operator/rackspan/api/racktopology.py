@@ -595,8 +595,7 @@ class LastScan(ApiStruct, frozen=True):
 
 
 class ScansStatus(ApiStruct, frozen=True):
-    """
-    When scans are due, and the triggers that have been handled.
+    """When scans are due, and the triggers that have been handled.
 
     Scans that were scheduled at `last_scheduled_at` or before are not due. `missed` counts the scheduled scans that
     were too late since the last one that was started. The `handled_*` are triggers for which a scan was started.

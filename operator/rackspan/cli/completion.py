@@ -1,5 +1,4 @@
-"""
-`kubectl rackspan <TAB>`: kubectl calls `kubectl_complete-rackspan` for completions, if it is on `PATH`.
+"""`kubectl rackspan <TAB>`: kubectl calls `kubectl_complete-rackspan` for completions, if it is on `PATH`.
 
 The arguments are the words after the plug-in's name; the last word is incomplete. The output has one completion per
 line, with a description after a tab. The last line is a directive for the shell.

@@ -1,5 +1,4 @@
-"""
-The computations of Rackspan: pure functions over frozen types. This package does no I/O.
+"""The computations of Rackspan: pure functions over frozen types. This package does no I/O.
 
 Lowest layer first. No layer imports from a later one in this list; a contract in `pyproject.toml` checks that:
 

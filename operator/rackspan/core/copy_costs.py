@@ -24,8 +24,7 @@ def ending(moves: int, number: int | None, throttle: int | None) -> str:
 
 
 def time_to_copy(number: int | None, throttle: int | None) -> str:
-    """
-    Return, as the end of a sentence, the time that copying takes under a throttle in bytes per second and broker.
+    """Return, as the end of a sentence, the time that copying takes under a throttle in bytes per second and broker.
 
     This is an upper bound: one broker copies all bytes. Several brokers at the same time need less. Empty if unknown.
     """

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """
-    Limits on the copies that are under way at the same time.
+    """Limits on the copies that are under way at the same time.
 
     `moves` limits the copies in the cluster, `moves_per_broker` the copies that a broker sends as a leader or receives.
     `free_disk` is the share of a broker's disks that has to stay free. If replicas leave several cordoned brokers at

@@ -1,5 +1,4 @@
-"""
-What-if analysis: the effect on partitions if a domain, a broker or several brokers at once are lost.
+"""What-if analysis: the effect on partitions if a domain, a broker or several brokers at once are lost.
 
 The in-sync replicas outside the loss are the ones that are left. If none is left, the partition is offline, unless an
 eligible leader replica is left, which can lead without data loss (KIP-966). If fewer are left than the topic's
@@ -29,8 +28,7 @@ _MASK = (1 << _PIECE) - 1
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """
-    The effect of one loss.
+    """The effect of one loss.
 
     `offline`, `not_writable` (which includes offline ones) and `last_replica` count partitions. `replicas` counts the
     replicas on the lost brokers, in sync or not, and `size_bytes` is their size: to copy again unless the brokers come
@@ -60,8 +58,7 @@ def min_insync_replicas(configs: Sequence[Mapping[str, str]]) -> IntArray:
 
 
 def outage_of(tree: RackTree, partitions: Partitions, min_insync: IntArray, lost: Iterable[int]) -> Outage:
-    """
-    Return the effect of losing some brokers at once; with no `lost` brokers, the present state.
+    """Return the effect of losing some brokers at once; with no `lost` brokers, the present state.
 
     `min_insync` is per topic. A replica on a broker that is not in the tree is lost already and is not counted. A
     replica on a broker that is not online counts only for `replicas` and `size_bytes`: it cannot lead or acknowledge.

@@ -36,8 +36,7 @@ def largest(sizes: Mapping[tuple[TopicPartition, int], int]) -> Mapping[TopicPar
 
 
 def present_replicas(replicas: Sequence[int], adding: Collection[int]) -> tuple[int, ...]:
-    """
-    Return the replicas of a partition without those that a reassignment is adding.
+    """Return the replicas of a partition without those that a reassignment is adding.
 
     During a reassignment Kafka lists both. The returned replicas remain if the reassignment is cancelled (KIP-455).
     """
@@ -46,8 +45,7 @@ def present_replicas(replicas: Sequence[int], adding: Collection[int]) -> tuple[
 
 @dataclass(frozen=True, slots=True)
 class PartitionState:
-    """
-    A partition in Kafka: its replicas with the preferred leader first, its ISR, and its leader if it has one.
+    """A partition in Kafka: its replicas with the preferred leader first, its ISR, and its leader if it has one.
 
     During a reassignment, `adding` and `removing` (KIP-455) are the `replicas` that Kafka is adding and removing.
     `offline` are the replicas whose disk or broker is offline. `topic_id` is None if the broker does not report it.

@@ -13,8 +13,7 @@ from rackspan.core.topology import RackTree
 
 
 class InfeasibleError(ValueError):
-    """
-    A request that no placement can meet.
+    """A request that no placement can meet.
 
     `reason` says why. `smallest_change` is a sentence about the smallest change that makes the request feasible.
     """
@@ -63,8 +62,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class PlacementSpec:
-    """
-    The requested placement of one topic.
+    """The requested placement of one topic.
 
     `include` and `exclude` are broker ids as text, or rack patterns; `leaders` are domains that should hold the
     leaders. `current` is the present placement: one tuple per partition, the preferred leader first; empty for a new
@@ -86,8 +84,7 @@ class PlacementSpec:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """
-    The brokers and their present load.
+    """The brokers and their present load.
 
     `replicas` and `leaders` are counts per broker id over all topics, including the topic to place. A broker that is
     missing there has none.
@@ -99,8 +96,7 @@ class ClusterView:
 
 
 class Placement:
-    """
-    The ordered replica list of every partition of a topic; the first replica is the preferred leader.
+    """The ordered replica list of every partition of a topic; the first replica is the preferred leader.
 
     Stores a matrix of broker ids, shape (partitions, replicas), if created from an array; otherwise rows.
     """

@@ -1,5 +1,4 @@
-"""
-The file where brokers and clients find their rack: one line `node rack-id` for each node, sorted by name.
+"""The file where brokers and clients find their rack: one line `node rack-id` for each node, sorted by name.
 
 The operator publishes the file as a ConfigMap before pods are scheduled. So a pod starts without waiting and needs no
 permission to read nodes. Lines that begin with `#` are comments. Needs only the standard library, see `rack_path`.
@@ -19,8 +18,7 @@ class RackFileError(ValueError):
 
 
 def rack_file(racks: Mapping[str, str], title: str) -> str:
-    """
-    Return the text of the file: a comment line with `title`, then the rack id of each node.
+    """Return the text of the file: a comment line with `title`, then the rack id of each node.
 
     Raises RackFileError if the text would be larger than LARGEST.
     """
@@ -32,8 +30,7 @@ def rack_file(racks: Mapping[str, str], title: str) -> str:
 
 
 def rack_of(text: str, node: str) -> str | None:
-    """
-    Return the rack id of one node; None if the file has no line for the node.
+    """Return the rack id of one node; None if the file has no line for the node.
 
     Raises RackFileError with the line number if any line is not a node followed by its rack id.
     """

@@ -1,5 +1,4 @@
-"""
-Rack ids: paths such as `/eu/eu-1a/r7`, the values of `broker.rack` and `client.rack` (KIP-36, KIP-392).
+"""Rack ids: paths such as `/eu/eu-1a/r7`, the values of `broker.rack` and `client.rack` (KIP-36, KIP-392).
 
 A flat id such as `use1-az1` is a path of one step. This module needs only the standard library: the init container of
 a broker reads rack ids and has to start as fast as Python does.
@@ -20,8 +19,7 @@ class RackPathError(ValueError):
 
 
 def parse_rack(text: str) -> RackPath:
-    """
-    Return the path of a rack id; the leading slash is optional.
+    """Return the path of a rack id; the leading slash is optional.
 
     Raises RackPathError, which says which step is wrong and why.
     """
@@ -39,8 +37,7 @@ def parse_rack(text: str) -> RackPath:
 
 
 def split_rack(text: str) -> RackPath:
-    """
-    Return the steps of a rack path without a check. A path that is not valid is then the path of no domain.
+    """Return the steps of a rack path without a check. A path that is not valid is then the path of no domain.
 
     This is for the specs of objects, because the Kubernetes API server knows other Unicode characters than Python.
     """

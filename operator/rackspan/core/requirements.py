@@ -1,5 +1,4 @@
-"""
-The required state of a topic: one type for placing topics, planning for them and checking them.
+"""The required state of a topic: one type for placing topics, planning for them and checking them.
 
 Only `rackspan.api.kafkatopic` converts the spec of a KafkaTopic to requirements.
 """
@@ -20,8 +19,7 @@ _INTERNAL = "__"
 
 @dataclass(frozen=True, slots=True)
 class TopicRequirements:
-    """
-    The required state of one topic. None or empty means no requirement: the present state stays unchanged.
+    """The required state of one topic. None or empty means no requirement: the present state stays unchanged.
 
     `include` and `exclude` are broker ids as text, or rack patterns; `leaders` are domains that should hold the
     preferred leaders. These three and `spread` are sorted, so the given order does not matter. An `assignment` lists
@@ -93,8 +91,7 @@ class TopicRequirements:
 
 @dataclass(frozen=True, slots=True)
 class ClusterRequirements:
-    """
-    The required state of all topics of a cluster: of topics with a KafkaTopic, and the `default` for all others.
+    """The required state of all topics of a cluster: of topics with a KafkaTopic, and the `default` for all others.
 
     `managed` says whether the cluster has KafkaTopics at all. If not, no finding reports that a topic has none.
     """

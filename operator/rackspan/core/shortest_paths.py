@@ -13,8 +13,7 @@ N = TypeVar("N", bound=np.signedinteger[Any])
 def relaxed(
     distance: npt.NDArray[N], before: IntArray, costs: npt.NDArray[N]
 ) -> tuple[npt.NDArray[N], IntArray] | None:
-    """
-    Return the distances with one more arc, and the predecessor of each node; None if no distance gets shorter.
+    """Return the distances with one more arc, and the predecessor of each node; None if no distance gets shorter.
 
     `distance` and `before` have the shape (nodes,). `before` is the predecessor, -1 for the first node of a path.
     `costs` (nodes, nodes) are the costs of the arcs from each node to each other node.

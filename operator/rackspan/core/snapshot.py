@@ -1,5 +1,4 @@
-"""
-A Kafka cluster at one moment: its brokers, and every partition of its topics as parallel arrays.
+"""A Kafka cluster at one moment: its brokers, and every partition of its topics as parallel arrays.
 
 Judging, planning and outage analysis process millions of partitions at once, so partitions are columns, not objects.
 Replica lists are padded with -1 to the length of the longest list.
@@ -104,8 +103,7 @@ class Partitions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot:
-    """
-    A cluster's brokers, partitions and topic configurations (`configs` is in the order of `partitions.names`).
+    """A cluster's brokers, partitions and topic configurations (`configs` is in the order of `partitions.names`).
 
     A partition may name a broker that is not listed: the broker was removed, or was down at that moment. `inherited`
     are the configs of each topic that come from the brokers and are not set on the topic itself. If it is empty, this
@@ -149,8 +147,7 @@ def table(
     partitions: Iterable[tuple[int, int, Sequence[int], Collection[int], int | None, int | None]],
     eligible: Mapping[TopicPartition, Collection[int]] = MappingProxyType({}),
 ) -> Partitions:
-    """
-    Return the columns for one tuple per partition: topic index, number, replicas, ISR, leader, bytes of one replica.
+    """Return the columns for one tuple per partition: topic index, number, replicas, ISR, leader, bytes of one replica.
 
     `eligible` maps partitions to their eligible leader replicas, if any. Use this for few partitions only: readers of
     large files fill the arrays directly.
@@ -183,8 +180,7 @@ def tree_of(
     drained: Collection[int] = (),
     ignore_racks: bool = False,
 ) -> RackTree:
-    """
-    Return the rack tree of brokers by the racks that Kafka reports, which are paths.
+    """Return the rack tree of brokers by the racks that Kafka reports, which are paths.
 
     `levels` name the steps, top first. The default is one level per step of the longest path, named `level-1`,
     `level-2` …, or `rack` if all paths are flat. Brokers in `drained` are not eligible. Raises RackPathError and

@@ -1,5 +1,4 @@
-"""
-The rack tree: the domains that each broker is in, and the capacity of each domain in brokers.
+"""The rack tree: the domains that each broker is in, and the capacity of each domain in brokers.
 
 A rack id is a path such as `/eu/eu-1a/r7`; a flat id such as `use1-az1` is a path of one step. A tree is built once per
 observation of the cluster and is immutable. Its structure is in parallel numpy arrays, with brokers in depth-first
@@ -37,8 +36,7 @@ class TopologyError(ValueError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Broker:
-    """
-    One broker of the cluster.
+    """One broker of the cluster.
 
     `eligible=False` (draining, excluded): the broker has no capacity, and its replicas have to move.
     `online=False`: the broker keeps its capacity, so its replicas stay compliant, but it gets no new replica.
@@ -59,8 +57,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class BrokerLocation:
-    """
-    A broker, its rack as Kafka reports it, and its actual rack; None if a rack is not known.
+    """A broker, its rack as Kafka reports it, and its actual rack; None if a rack is not known.
 
     `reported_rack` is `broker.rack` in Kafka, which may be no path. Placements follow `rack`. A `draining` broker must
     not keep replicas. A `cordoned` broker gets no new replicas.
@@ -75,8 +72,7 @@ class BrokerLocation:
 
     @property
     def drifts(self) -> bool:
-        """
-        Whether Kafka has a rack for the broker that differs from `rack`, or has none.
+        """Whether Kafka has a rack for the broker that differs from `rack`, or has none.
 
         A `reported_rack` of None counts only if the broker is online. A reported id that is not a path differs.
         """
@@ -92,8 +88,7 @@ class BrokerLocation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Level:
-    """
-    One level of the tree: its domains in depth-first order, as parallel arrays of shape (domains,).
+    """One level of the tree: its domains in depth-first order, as parallel arrays of shape (domains,).
 
     The root is a level of one domain and the brokers are the last level, so the same loop works for all levels.
     """
@@ -208,8 +203,7 @@ class RackTree:
         return found
 
     def matches(self, pattern: str) -> tuple[int, ...]:
-        """
-        Return the broker ids that match a pattern, ascending.
+        """Return the broker ids that match a pattern, ascending.
 
         A pattern is a broker id such as `12`, or a rack path whose steps may contain `*` and `?`, such as `/eu/*/r1`.
         A path matches all brokers below it. A malformed path matches none.

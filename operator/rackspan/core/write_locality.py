@@ -1,5 +1,4 @@
-"""
-Write locality: the share of records that producers write to a leader in their own domain.
+"""Write locality: the share of records that producers write to a leader in their own domain.
 
 Kafka does not know where producers are, so the user declares it. A producer spreads its records, with or without keys,
 evenly over the partitions that have a leader. With `partitioner.rack.aware` (KIP-1123) records without a key go only to
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WriteCounts:
-    """
-    Counts of partitions with a leader, by topic and by the `client.rack` of producers. Counts of portions add up.
+    """Counts of partitions with a leader, by topic and by the `client.rack` of producers. Counts of portions add up.
 
     `topic` (topics,) are indices into the names, `partitions` (topics,) the topic's partitions that have a leader. The
     other fields have shape (topics, racks). They count partitions whose leader is in the producers' domain (`near`),
@@ -43,8 +41,7 @@ class WriteCounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class WriteShares:
-    """
-    Shares of records that are written near, from 0 to 1, shape (topics, racks).
+    """Shares of records that are written near, from 0 to 1, shape (topics, racks).
 
     `near` is the present share, `near_by_rack` that of records without a key with `partitioner.rack.aware`, and
     `could_be_near` the share with other leaders.
@@ -117,8 +114,7 @@ def _best_domains(replicas: ReplicaPlaces, row: IntArray, led: IntArray, weights
 def write_localities(
     replicas: ReplicaPlaces, producers: Mapping[str, int], rates: FloatArray | None = None
 ) -> list[WriteLocality]:
-    """
-    Return the write locality of each topic that has a leader, in the order of `names`.
+    """Return the write locality of each topic that has a leader, in the order of `names`.
 
     `producers` maps a `client.rack` to the number of producers that have it. `rates` are the bytes per second that are
     written to each partition in `replicas`, shape (n,), NaN if not known.

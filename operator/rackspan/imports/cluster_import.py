@@ -24,8 +24,7 @@ INTERNAL = "the topics of Kafka and of Strimzi's Topic Operator have no object"
 def cluster_topics(
     snapshot: Snapshot, chosen: Collection[int], topology: TopologyRef, namespace: str | None, source: Source
 ) -> Iterator[Definition | Skipped]:
-    """
-    Yield definitions of the `chosen` topics (indexes) as they are in the snapshot; `source` is the cluster or file.
+    """Yield definitions of the `chosen` topics (indexes) as they are in the snapshot; `source` is the cluster or file.
 
     The definitions have no placement: `present` sets the placement.
     """

@@ -20,8 +20,7 @@ _REFUSED = not_kept(
 
 
 def located(imported: Imported) -> Imported:
-    """
-    Set `where` of clusters without it, if only one cluster of the same name has it.
+    """Set `where` of clusters without it, if only one cluster of the same name has it.
 
     Manifests for `kubectl apply --namespace` contain no namespace.
     """

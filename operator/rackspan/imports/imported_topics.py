@@ -43,8 +43,7 @@ class RemarkKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """
-    A difference between a KafkaTopic and its source.
+    """A difference between a KafkaTopic and its source.
 
     `Differs`: the source and Kafka disagree, and the KafkaTopic has the value from Kafka. `WouldChange`: applying the
     KafkaTopic changes something in Kafka.
@@ -80,8 +79,7 @@ def would_change(field_: str, message: str) -> Remark:
 
 @dataclass(frozen=True, slots=True, order=True)
 class SourceCluster:
-    """
-    A Kafka cluster, as named in a source.
+    """A Kafka cluster, as named in a source.
 
     `where` distinguishes clusters of the same name: Strimzi's namespace, or topicctl's environment and region.
     """
@@ -99,8 +97,7 @@ class SourceCluster:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """
-    A topic as defined in its source.
+    """A topic as defined in its source.
 
     `topic` is its name in Kafka and always equals `spec.topic_name`. `cluster` is its Kafka cluster, as named in the
     source. `name` is the name for the object, if the source has one. `open_fields` are the fields of the spec that the

@@ -1,5 +1,4 @@
-"""
-Reader of files with several YAML documents or JSON values.
+"""Reader of files with several YAML documents or JSON values.
 
 Each document is read separately, so an error in one does not hide the others. `Part` reads the fields of a document by
 name; a field of the wrong type is reported with its line.

@@ -146,8 +146,7 @@ def _steps(node: Node) -> Iterator[tuple[str, Node]]:
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
-    """
-    The KafkaTopics in documents, the objects that cannot be read (`refused`), and the `skipped` ones.
+    """The KafkaTopics in documents, the objects that cannot be read (`refused`), and the `skipped` ones.
 
     Skipped objects are of another kind or group but may be meant as KafkaTopics. `broken` are the rules that readable
     KafkaTopics break.
@@ -160,8 +159,7 @@ class Manifests:
 
 
 def read_topics(documents: Documents, namespace: str = "default") -> Manifests:
-    """
-    Read the KafkaTopics in documents and ignore objects of other kinds.
+    """Read the KafkaTopics in documents and ignore objects of other kinds.
 
     KafkaTopics without a namespace get `namespace`.
     """

@@ -1,5 +1,4 @@
-"""
-Names of Kubernetes objects for topics.
+"""Names of Kubernetes objects for topics.
 
 If a topic's name is valid for an object, the object gets this name. Otherwise it gets the name in lower case, with
 hyphens for characters that are not allowed, and `spec.topicName` has the topic's name. If two names are equal, a suffix

@@ -1,5 +1,4 @@
-"""
-Definitions with the present state of their topics in Kafka, so that applying them changes nothing.
+"""Definitions with the present state of their topics in Kafka, so that applying them changes nothing.
 
 If a definition and Kafka disagree, the definition gets the value from Kafka and a remark. Replicas that are not spread
 fairly are kept by an explicit assignment or left to the plan, as `KeptAssignment` selects.
@@ -59,8 +58,7 @@ class _Topic:
 
 
 def as_present(imported: Imported, snapshot: Snapshot, tree: RackTree, assignment: KeptAssignment) -> Imported:
-    """
-    Return the definitions with the state of their topics in the snapshot; skip topics whose replicas cannot be kept.
+    """Return the definitions with the state of their topics in the snapshot; skip topics whose replicas cannot be kept.
 
     A topic that is not in the snapshot keeps its definition.
     """
@@ -73,8 +71,7 @@ def as_present(imported: Imported, snapshot: Snapshot, tree: RackTree, assignmen
 
 
 def plan_of_topics(specs: Mapping[str, KafkaTopicSpec], snapshot: Snapshot, tree: RackTree) -> Plan:
-    """
-    Return the plan for these topics alone, as the operator would make it after their manifests are applied.
+    """Return the plan for these topics alone, as the operator would make it after their manifests are applied.
 
     The keys of `specs` are names in Kafka. Topics that are not in the snapshot are skipped. Raises MissingRackError.
     """

@@ -73,8 +73,7 @@ def required_text(part: Part, key: str) -> str:
 
 
 def config_texts(part: Part, of_float: FloatText) -> tuple[dict[str, str], tuple[Remark, ...]]:
-    """
-    Return topic configs as the source's own tool sends them to Kafka; lists become comma-separated.
+    """Return topic configs as the source's own tool sends them to Kafka; lists become comma-separated.
 
     `of_float` formats a fraction as that tool does. Raises ManifestFieldError for a mapping, also inside a list.
     """

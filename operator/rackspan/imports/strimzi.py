@@ -1,5 +1,4 @@
-"""
-Definitions from Strimzi's KafkaTopics, `kafka.strimzi.io/v1` and `v1beta2`.
+"""Definitions from Strimzi's KafkaTopics, `kafka.strimzi.io/v1` and `v1beta2`.
 
 The label `strimzi.io/cluster` names the cluster. Partitions and replicas are optional. By default they have the values
 that `num.partitions` and `default.replication.factor` had on the brokers when the topic was created.

@@ -1,5 +1,4 @@
-"""
-The rules of crds/kafkatopics.yaml for a KafkaTopic, for files that no API server has validated.
+"""The rules of crds/kafkatopics.yaml for a KafkaTopic, for files that no API server has validated.
 
 The API server decides what is applied. A test checks these rules with the same cases as those of the API server.
 """

@@ -1,5 +1,4 @@
-"""
-Definitions from topicctl's topic configs; a file may contain several.
+"""Definitions from topicctl's topic configs; a file may contain several.
 
 The strategies `any`, `balanced-leaders` and `cross-rack` match what Rackspan does by default; `static` becomes an
 assignment. With `in-rack` and `static-in-rack` all replicas of a partition share a rack, which Rackspan prevents. Only

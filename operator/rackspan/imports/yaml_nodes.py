@@ -1,5 +1,4 @@
-"""
-YAML as nodes with their line number and source text.
+"""YAML as nodes with their line number and source text.
 
 A scalar has the value that Kubernetes and topicctl read. Both convert YAML 1.1 to JSON with go-yaml v2: `010` is 8,
 `1_000` is 1000, `2.0` is 2 and `y` is true. The nodes are built from the parser's events, because PyYAML's composer
@@ -94,8 +93,7 @@ class YamlError(ValueError):
 
 
 def nodes(text: str, first_line: int = 1) -> Iterator[Node]:
-    """
-    Yield the root of each document in a text that begins at line `first_line`; empty documents are skipped.
+    """Yield the root of each document in a text that begins at line `first_line`; empty documents are skipped.
 
     Raises YamlError if the text is not YAML, if a key is repeated, if a tag is unknown, if the text has too many values
     or is nested too deeply, or if an alias is inside its own anchor.

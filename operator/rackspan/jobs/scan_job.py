@@ -1,5 +1,4 @@
-"""
-The entry point of the scan job: scans all clusters of one request, one after the other.
+"""The entry point of the scan job: scans all clusters of one request, one after the other.
 
 `rackspan scan` calls this module, both on a user's machine and in the pods that the operator starts.
 """
@@ -50,8 +49,7 @@ Step = Callable[[str], AbstractContextManager[StepProgress]]
 
 
 def scan_clusters(request: ScanRequest, step: Step, warn: Callable[[str], None]) -> Iterator[ScanDocument]:
-    """
-    Scan every cluster of the request and yield its document. For an unreadable cluster, yield that of a failed scan.
+    """Scan every cluster of the request and yield its document. For an unreadable cluster, yield that of a failed scan.
 
     `step` is called when a step begins, `warn` with every warning.
 

@@ -507,8 +507,7 @@ class ConfluentAdmin:
         return {key: _outcome(answer) for key, answer in answers.items()}
 
     def _answers(self, answers: Mapping[K, Future[Any]], seconds: float) -> Mapping[K, Future[Any]]:
-        """
-        Return the results of a request with a timeout of `seconds`, after all have arrived. Blocks.
+        """Return the results of a request with a timeout of `seconds`, after all have arrived. Blocks.
 
         Raises FailureError if the client is closed meanwhile, or if a result never arrives: librdkafka does not
         complete the futures of resources that Kafka's response leaves out.

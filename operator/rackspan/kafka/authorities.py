@@ -6,8 +6,7 @@ import ssl
 
 
 def context_of(file: str | None, pem: str | None) -> ssl.SSLContext:
-    """
-    Return a context that trusts the authorities in a file and in a text, or those of the system without both.
+    """Return a context that trusts the authorities in a file and in a text, or those of the system without both.
 
     Raises OSError (such as ssl.SSLError) and ValueError.
     """

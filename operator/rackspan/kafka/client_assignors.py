@@ -1,5 +1,4 @@
-"""
-The rack-aware `range` assignor of the classic protocol (KIP-881), for kafka-python consumers.
+"""The rack-aware `range` assignor of the classic protocol (KIP-881), for kafka-python consumers.
 
     KafkaConsumer("orders", group_id="shop", client_rack=rack, partition_assignment_strategy=[RackAwareRange(rack)])
 

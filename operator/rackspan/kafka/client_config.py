@@ -23,8 +23,7 @@ _PROTOCOLS = {
 
 
 def client_properties(kafka: KafkaSpec, credentials: Credentials) -> dict[str, str | int | bool]:
-    """
-    Return the properties for an AdminClient. The settings of TLS and SASL override `spec.kafka.properties`.
+    """Return the properties for an AdminClient. The settings of TLS and SASL override `spec.kafka.properties`.
 
     Raises FailureError for an invalid property or field, even if admission has accepted it.
     """

@@ -96,8 +96,7 @@ def reassignment_warnings(properties: Mapping[str, str | int | bool]) -> tuple[s
 def take_sizes(
     properties: Mapping[str, str | int | bool], holders: Mapping[TopicPartition, Collection[int]]
 ) -> Mapping[TopicPartition, int]:
-    """
-    Return the bytes of each partition's largest replica, from the brokers in `holders` (DescribeLogDirs, KIP-113).
+    """Return the bytes of each partition's largest replica, from the brokers in `holders` (DescribeLogDirs, KIP-113).
 
     Partitions are left out if no broker reports their size: brokers are offline, or deny Describe on the cluster. Never
     raises, because callers can work without sizes.

@@ -1,5 +1,4 @@
-"""
-Translates the properties files of Kafka's own tools (`--command-config`) for librdkafka.
+"""Translates the properties files of Kafka's own tools (`--command-config`) for librdkafka.
 
 Most properties have the same name in Java and librdkafka. The others are translated, or refused if they have no
 counterpart, such as a JKS store, with a command that helps. Properties with librdkafka's own names stay unchanged.
@@ -98,8 +97,7 @@ class CommandConfigError(ValueError):
 
 
 def command_properties(servers: str, file: Path | None = None) -> dict[str, str | int | bool]:
-    """
-    Return the client properties for a command that a user runs: the defaults, overridden by `--command-config`.
+    """Return the client properties for a command that a user runs: the defaults, overridden by `--command-config`.
 
     Raises CommandConfigError, and FailureError if `servers` is invalid.
     """

@@ -55,8 +55,7 @@ class ConsumerGroups:
 def read_consumer_groups(
     properties: Mapping[str, str | int | bool], advance: Callable[[int, int], None] | None = None
 ) -> ConsumerGroups:
-    """
-    Return the consumer groups of a cluster. `advance` receives the numbers of described groups and of all groups.
+    """Return the consumer groups of a cluster. `advance` receives the numbers of described groups and of all groups.
 
     Groups deleted meanwhile are left out. A warning counts the groups that cannot be described, and names the first.
     Raises FailureError if Kafka does not respond, or refuses to list groups.

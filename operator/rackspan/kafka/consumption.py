@@ -37,8 +37,7 @@ _PARTITIONS_AT_ONCE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class SampledRates:
-    """
-    The bytes per second of each partition in the table, shape (n,), NaN if not known.
+    """The bytes per second of each partition in the table, shape (n,), NaN if not known.
 
     `rates` has the bytes that each group reads (`core.consumers.rates`), `written` those that producers write.
     `warnings` are about unknown data.
@@ -63,8 +62,7 @@ def sample_rates(
     replicas: ReplicaPlaces,
     wait: Callable[[], Awaitable[None]],
 ) -> SampledRates:
-    """
-    Return the rates from two samples of offsets. `wait` waits in between, for longer than the interval of commits.
+    """Return the rates from two samples of offsets. `wait` waits in between, for longer than the interval of commits.
 
     Share groups commit no offsets, so they have no rates. Raises FailureError if Kafka does not respond. A warning
     counts the groups that cannot be read, and names the first.

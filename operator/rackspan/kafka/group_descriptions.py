@@ -1,5 +1,4 @@
-"""
-Descriptions of groups that librdkafka cannot request, read through kafka-python.
+"""Descriptions of groups that librdkafka cannot request, read through kafka-python.
 
 These are the racks and subscriptions of members of the consumer protocol (KIP-848), share groups (KIP-932) and streams
 groups (KIP-1071). Each broker lists and describes only the groups that it coordinates.
@@ -43,8 +42,7 @@ _MOST_PARTITIONS = 1_000_000
 
 @dataclass(slots=True)
 class GroupDescriptions:
-    """
-    Share groups and streams groups by name, and the subscriptions of the consumer protocol by group and member id.
+    """Share groups and streams groups by name, and the subscriptions of the consumer protocol by group and member id.
 
     `failed` has the errors of brokers that did not list their groups, and of groups that were not described.
     """

@@ -1,5 +1,4 @@
-"""
-`ReassignmentAdmin` over two clients: confluent-kafka for the first connection, kafka-python for moving replicas.
+"""`ReassignmentAdmin` over two clients: confluent-kafka for the first connection, kafka-python for moving replicas.
 
 librdkafka does not support AlterPartitionReassignments, ListPartitionReassignments and DescribeLogDirs. It sends
 requests for dynamic configs to the broker that it takes for the controller, for minutes if that broker is offline.

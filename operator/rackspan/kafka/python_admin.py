@@ -48,8 +48,7 @@ def _net_client(**configs: Any) -> KafkaNetClient:
 
 
 class PythonAdmin(KafkaAdminClient):  # type: ignore[misc, unused-ignore]
-    """
-    An admin client that returns the responses of brokers unchanged, within a time limit.
+    """An admin client that returns the responses of brokers unchanged, within a time limit.
 
     The library's own calls send to one broker after the other, stop at the first offline broker, and drop the error
     message of a single resource.

@@ -55,8 +55,7 @@ class UnsupportedPropertyError(ValueError):
 
 
 def python_client_properties(properties: Mapping[str, str | int | bool]) -> dict[str, Any]:
-    """
-    Return the properties for kafka-python's admin client.
+    """Return the properties for kafka-python's admin client.
 
     Raises UnsupportedPropertyError, FailureError for an invalid number or cipher, and OSError (such as ssl.SSLError) or
     ValueError if certificates cannot be read. No message contains a password.

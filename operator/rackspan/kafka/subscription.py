@@ -1,5 +1,4 @@
-"""
-The subscription of a member of a classic consumer group: its topics, and its rack.
+"""The subscription of a member of a classic consumer group: its topics, and its rack.
 
 Brokers keep the subscription as bytes in the consumer's own format, `ConsumerProtocolSubscription` of Kafka's
 `clients/src/main/resources/common/message`, which has the rack id since version 3 (KIP-881).

@@ -57,8 +57,7 @@ def cause(tokens: TokenProvider | None, failure: Failure) -> Failure:
 
 
 class TokenProvider:
-    """
-    The current token of one login. Thread-safe.
+    """The current token of one login. Thread-safe.
 
     A separate thread sends the requests, one at a time, because the resolution of a host name may exceed any deadline.
     """

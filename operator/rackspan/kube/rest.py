@@ -63,8 +63,7 @@ API server has not reached, because etcd was restored from a backup."""
 
 
 async def connect(kubeconfig: Path | None, manager: str = "rackspan") -> client.ApiClient:
-    """
-    Return a client with the credentials of the given kubeconfig, else of the Pod, else of the default kubeconfig.
+    """Return a client with the credentials of the given kubeconfig, else of the Pod, else of the default kubeconfig.
 
     `manager` is the field manager of its writes. Raises FailureError if there are no credentials.
     """

@@ -29,8 +29,7 @@ _MANAGER = "rackspan-scan"
 
 
 async def publish_scan(document: ScanDocument, topology: ObjectKey, kubeconfig: Path | None = None) -> None:
-    """
-    Publish a scan over a new connection: of the kubeconfig, else the pod's account, else the default kubeconfig.
+    """Publish a scan over a new connection: of the kubeconfig, else the pod's account, else the default kubeconfig.
 
     Raises FailureError if the API server does not accept the report, and NotFoundError if the topology does not exist.
     """
@@ -39,8 +38,7 @@ async def publish_scan(document: ScanDocument, topology: ObjectKey, kubeconfig: 
 
 
 async def publish_scan_with(rest: Rest, document: ScanDocument, topology: ObjectKey) -> None:
-    """
-    Create or update the topology's ComplianceReport, and its OpenReports Report if the cluster has that kind.
+    """Create or update the topology's ComplianceReport, and its OpenReports Report if the cluster has that kind.
 
     Both have the topology's namespace and name, and are deleted with it. A scan is not published if it began before the
     scan of the existing report. The Report is for other tools, so its errors are logged and not raised.

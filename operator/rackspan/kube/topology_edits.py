@@ -161,8 +161,7 @@ class FinishedScan:
 async def request_scan(
     key: ObjectKey, announce: Callable[[str], None], patience: float, kubeconfig: Path | None = None
 ) -> FinishedScan:
-    """
-    Request a scan of a topology, and wait at most `patience` seconds until it has ended.
+    """Request a scan of a topology, and wait at most `patience` seconds until it has ended.
 
     `announce` is called with a text for the user at each step.
 

@@ -55,8 +55,7 @@ def compliance_status(
     now: datetime,
     engine: ScanEngine | None = None,
 ) -> ComplianceReportStatus:
-    """
-    Return the next status of a topology's report, at the time `now`.
+    """Return the next status of a topology's report, at the time `now`.
 
     A failed scan keeps the results of the previous scan. The condition Ready then says why it failed.
     """
@@ -122,8 +121,7 @@ def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
 
 
 def is_older(document: ScanDocument, before: Mapping[str, Any], now: datetime) -> bool:
-    """
-    Return whether the status `before` is of a scan that began later, because a slow scan must not overwrite it.
+    """Return whether the status `before` is of a scan that began later, because a slow scan must not overwrite it.
 
     A start after `now` (plus a tolerance) does not count: that scan ran on a node whose clock was ahead.
     """

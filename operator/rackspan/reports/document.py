@@ -1,5 +1,4 @@
-"""
-The scan document: all that people see of one scan of one cluster, in JSON.
+"""The scan document: all that people see of one scan of one cluster, in JSON.
 
 Its size is bounded: it lists the worst findings and topics and counts the rest. The history has all of them. All other
 formats (page, table, ComplianceReport, OpenReports, metrics, Events) are made only from this document.
@@ -34,8 +33,7 @@ class ScanOutcome(StrEnum):
 
 
 class WhatIf(Struct, frozen=True, rename="camel", gc=False):
-    """
-    The effect of the loss of one domain. Counts of partitions.
+    """The effect of the loss of one domain. Counts of partitions.
 
     `replicas` and `bytes` are those in the domain. `bytes` is the sum of the known sizes, None if none is known.
     """
@@ -62,8 +60,7 @@ class DomainRow(Struct, frozen=True, rename="camel", gc=False):
 
 
 class BrokerRow(Struct, frozen=True, rename="camel", gc=False):
-    """
-    A broker.
+    """A broker.
 
     `rack` is the actual rack, `reported_rack` is `broker.rack`, None if unknown. `leaders` are preferred leaders,
     `leading` the partitions that it leads now. `worst` is the severity of the worst finding about the broker itself or
@@ -87,8 +84,7 @@ class BrokerRow(Struct, frozen=True, rename="camel", gc=False):
 
 
 class FindingRow(Struct, frozen=True, rename="camel", gc=False):
-    """
-    One finding.
+    """One finding.
 
     `id` is the same in every scan with this finding. Findings about a whole topic have no `partition`, those about a
     broker no `topic`. `fix` says what fixes it, `moves` is the number of replicas to copy. `first_seen` is RFC 3339.
@@ -127,8 +123,7 @@ class TopicRow(Struct, frozen=True, rename="camel", gc=False):
 
 
 class GroupRow(Struct, frozen=True, rename="camel", gc=False):
-    """
-    A consumer group: how many of its partitions members read, or could read, in their own rack.
+    """A consumer group: how many of its partitions members read, or could read, in their own rack.
 
     `near` partitions have a replica in the rack of the member that reads them, `reads_near` are read from that rack
     now, `could_be_near` would be near with a rack-aware assignment (KIP-881). `cross_bytes_per_second` is an estimate
@@ -146,8 +141,7 @@ class GroupRow(Struct, frozen=True, rename="camel", gc=False):
 
 
 class ProducersRow(Struct, frozen=True, rename="camel", gc=False):
-    """
-    Producers with one `client.rack`: shares of their records, from 0 to 1, as in `Writes`.
+    """Producers with one `client.rack`: shares of their records, from 0 to 1, as in `Writes`.
 
     `reported` says whether a broker reports exactly the same rack id, because `partitioner.rack.aware` compares ids.
     """
@@ -171,8 +165,7 @@ class WritesRow(Struct, frozen=True, rename="camel", gc=False):
 
 
 class Writes(Struct, frozen=True, rename="camel", gc=False):
-    """
-    How near producers write: shares of the records, from 0 to 1, if producers write evenly to all partitions.
+    """How near producers write: shares of the records, from 0 to 1, if producers write evenly to all partitions.
 
     `near` is the share sent to a leader in the producer's domain of the deepest level. `near_by_rack` is this share of
     records without a key under `partitioner.rack.aware` (KIP-1123). `could_be_near` is this share if each partition's
@@ -187,8 +180,7 @@ class Writes(Struct, frozen=True, rename="camel", gc=False):
 
 
 class Day(Struct, frozen=True, rename="camel", gc=False):
-    """
-    One day (UTC) of the history, such as `2026-03-10`, or one hour, such as `2026-03-10T06`.
+    """One day (UTC) of the history, such as `2026-03-10`, or one hour, such as `2026-03-10T06`.
 
     `compliant_share` is the mean over its scans, from 0 to 1; `findings` and `critical` are the maxima.
     """
@@ -202,8 +194,7 @@ class Day(Struct, frozen=True, rename="camel", gc=False):
 
 
 class Summary(Struct, frozen=True, rename="camel", gc=False):
-    """
-    Counts. `by_rule` and `by_severity` count all findings, whether listed or not.
+    """Counts. `by_rule` and `by_severity` count all findings, whether listed or not.
 
     `since_by_rule` is when the oldest finding of each rule was first seen (RFC 3339).
     `bytes` is the sum over all replicas with a known size, `move_bytes` the bytes that `moves` copy, None if unknown.
@@ -240,8 +231,7 @@ class ScanChanges(Struct, frozen=True, rename="camel", gc=False):
 
 
 class ScanDocument(Struct, frozen=True, rename="camel", tag_field="schema", tag=SCHEMA):
-    """
-    One scan of one cluster.
+    """One scan of one cluster.
 
     `cluster` is a name for people: `namespace/name` of the RackTopology, or the name of the snapshot file. Times are
     RFC 3339 in UTC. A failed scan only has the names, the times, `reason` and `message`. `levels` are listed top first,

@@ -31,8 +31,7 @@ class HostFacts:
 def racks_of_hosts(
     hosts: Iterable[HostFacts], nodes: Mapping[str, Mapping[str, str]], spec: RackTopologySpec
 ) -> dict[str, RackPath]:
-    """
-    Return the rack of each address, from the labels of its node.
+    """Return the rack of each address, from the labels of its node.
 
     `nodes` maps a node's name to its labels. `spec` names the labels of the levels. Addresses whose node has no rack,
     and addresses that appear in two racks, are left out.
@@ -56,8 +55,7 @@ def group_rows(
     selector: Selector = Selector.SAME_RACK,
     rates: Mapping[str, FloatArray] | None = None,
 ) -> list[GroupRow]:
-    """
-    Return the rows of at most MAX_GROUPS groups, those with the most cross-domain reads first.
+    """Return the rows of at most MAX_GROUPS groups, those with the most cross-domain reads first.
 
     `tree` has the actual racks of brokers, `snapshot` the reported ones. `host_racks` has the racks of members' hosts
     by IP address (`racks_of_hosts`). `rates`, by group, are the bytes per second that the group reads from each of the

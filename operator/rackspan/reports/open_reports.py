@@ -1,5 +1,4 @@
-"""
-The scan document as an `openreports.io/v1alpha1` Report, for dashboards that show such reports of many tools.
+"""The scan document as an `openreports.io/v1alpha1` Report, for dashboards that show such reports of many tools.
 
 One result per finding, the worst first. Findings beyond the limits are only counted, in the summary.
 """

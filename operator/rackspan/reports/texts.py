@@ -44,8 +44,7 @@ def markdown(document: ScanDocument) -> str:
 
 
 def comma_separated(document: ScanDocument) -> str:
-    """
-    Return the listed findings as CSV. The heading line has the field names of the scan document.
+    """Return the listed findings as CSV. The heading line has the field names of the scan document.
 
     Texts that look like a formula to a spreadsheet get an apostrophe in front, against CSV injection (OWASP).
     """

@@ -1,5 +1,4 @@
-"""
-Snapshot files: the brokers, topics and partitions of a cluster as one JSON document, read into columns and written.
+"""Snapshot files: the brokers, topics and partitions of a cluster as one JSON document, read into columns and written.
 
     {"clusterId": str | null,
      "brokers": [{"id": int, "rack": str | null, "cordoned": bool}],

@@ -1,5 +1,4 @@
-"""
-Sizes of partitions from the output of Kafka's `kafka-log-dirs.sh --describe`.
+"""Sizes of partitions from the output of Kafka's `kafka-log-dirs.sh --describe`.
 
 The tool prints two lines of text, then one line of JSON. A file may contain several such outputs, such as one for each
 broker, and JSON that another tool has indented. The size of a partition is that of its largest replica: smaller

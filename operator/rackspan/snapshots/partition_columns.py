@@ -1,5 +1,4 @@
-"""
-Conversion of decoded topics to columns, and the checks that concern more than one field.
+"""Conversion of decoded topics to columns, and the checks that concern more than one field.
 
 Topics come in batches. The objects of one batch become arrays and are freed before the next batch is decoded. So a file
 of millions of partitions needs memory for its text and its columns, but not for all its objects. numpy finds the first
@@ -27,8 +26,7 @@ MOST_REPLICAS = 256
 
 
 def columns(first: int, topics: Sequence[TopicDocument]) -> Partitions:
-    """
-    Check the partitions of `topics` and return them as columns; the first topic is `$.topics[first]`.
+    """Check the partitions of `topics` and return them as columns; the first topic is `$.topics[first]`.
 
     The `names` of the columns stay empty. Raises SnapshotFieldError.
     """

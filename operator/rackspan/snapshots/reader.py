@@ -37,8 +37,7 @@ _topic = Decoder(TopicDocument).decode
 
 
 def read_snapshot(file: Path | str, advance: Advance | None = None) -> Snapshot:
-    """
-    Read a snapshot file; `-` is standard input.
+    """Read a snapshot file; `-` is standard input.
 
     Partitions may name brokers that the file does not list: these were down at that moment. Raises SnapshotError.
     """

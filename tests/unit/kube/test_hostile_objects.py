@@ -1,5 +1,4 @@
-"""
-Replace each string of each custom resource by hostile text, one string at a time.
+"""Replace each string of each custom resource by hostile text, one string at a time.
 
 Admission rejects nearly all of these objects. The operator and the pod of a scan must not depend on that: no hostile
 string may become part of a request path, a label or a file name.

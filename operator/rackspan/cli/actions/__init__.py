@@ -1,5 +1,4 @@
-"""
-The work of the commands. A module of this package is executed at the first access to one of its attributes.
+"""The work of the commands. A module of this package is executed at the first access to one of its attributes.
 
 So completion and `--help` of a command do not import the modules that only its work needs.
 """

@@ -272,8 +272,7 @@ def _carry_out(
 
 
 def _conclude(kept: JournalFile, left: Record, last: Pass, lost: OSError | None) -> None:
-    """
-    Remove the plan from the journal, and delete the journal if no throttle is left.
+    """Remove the plan from the journal, and delete the journal if no throttle is left.
 
     Raises CommandError if the plan is not complete or throttles are left, and `lost`, the error of standard output.
     """
@@ -295,8 +294,7 @@ def _conclude(kept: JournalFile, left: Record, last: Pass, lost: OSError | None)
 
 
 def _to_cancel(kept: JournalFile, record: Record | None, approve: str | None, selected: object) -> Record:
-    """
-    Return the record of the plan to cancel, and print a note if some of its topics are `selected`.
+    """Return the record of the plan to cancel, and print a note if some of its topics are `selected`.
 
     Raises CommandError if there is no plan, or if `approve` is the hash of another one.
     """
@@ -337,8 +335,7 @@ def _worked(
     form: Format,
     work: Callable[[Executor, ReassignmentProgress, Signals], Awaitable[tuple[Ended, Pass | None]]],
 ) -> tuple[Ended, Pass | None, Record, OSError | None]:
-    """
-    Run `work` with an executor. Return its result, the record afterwards, and the error that ended standard output.
+    """Run `work` with an executor. Return its result, the record afterwards, and the error that ended standard output.
 
     Raises CommandError if the executor has to stop, after an attempt to clear all throttles.
     """

@@ -42,8 +42,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Planned:
-    """
-    The plan that follows from a drain, and its size. Of the `there` replicas on the brokers, `leave` move elsewhere.
+    """The plan that follows from a drain, and its size. Of the `there` replicas on the brokers, `leave` move elsewhere.
 
     `left` is the future status of each target. `limit` says why not all of the plan begins without approval, if so.
     """
@@ -243,8 +242,7 @@ def _refuse_nothing_left(topology: RackTopology, wanted: Drains) -> None:
 def _planned(
     topology: str, kubeconfig: Path | None, wanted: Drains, asked: Drains, brokers: Collection[int]
 ) -> _Planned | None:
-    """
-    Return the plan that follows, with the number of replicas on `brokers`.
+    """Return the plan that follows, with the number of replicas on `brokers`.
 
     Print a warning and return None if this user cannot read or reach what the plan needs.
     """

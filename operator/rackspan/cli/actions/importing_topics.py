@@ -207,8 +207,7 @@ class _Target:
 
 @dataclass(frozen=True, slots=True)
 class _Present:
-    """
-    The current state of a cluster.
+    """The current state of a cluster.
 
     `name` begins sentences about the cluster, `why_absent` ends a sentence about brokers that are not listed.
     `objects` are its KafkaTopics, by topic name. `internal_topics` are the internal topics that may have one.

@@ -98,8 +98,7 @@ async def _release(
 
 
 async def _cordons(kube: KubeCluster, kept: Mapping[ObjectKey, Sequence[int]] = MappingProxyType({})) -> list[str]:
-    """
-    Return a sentence for each RackTopology about the brokers that stay cordoned in Kafka. Raises FailureError.
+    """Return a sentence for each RackTopology about the brokers that stay cordoned in Kafka. Raises FailureError.
 
     `kept` are the cordons by Kafka's latest responses, which the status may lack. Without an entry, the status counts.
     """

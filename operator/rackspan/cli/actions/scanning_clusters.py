@@ -111,8 +111,7 @@ def scan(
 
 
 def _watched(topology: ObjectKey, kubeconfig: Path | None, patience: float, output: Format) -> ExitCode:
-    """
-    Ask the operator for a scan, wait at most `patience` seconds, print the report, and return the exit code.
+    """Ask the operator for a scan, wait at most `patience` seconds, print the report, and return the exit code.
 
     Raises CommandError if the scan failed or its report was replaced, FailureError if the scan cannot be requested or
     does not end in time, and typer.Exit if the report has no summary.

@@ -80,8 +80,7 @@ def _nothing_to_watch(live: LiveTopology | None) -> CommandError:
 
 
 async def _follow_reassignments(edits: "TopologyEdits", lines: EventLines, *, once: bool) -> bool:
-    """
-    Show the Reassignment that is under way, and those after it, until all have ended. Return False if there is none.
+    """Show the Reassignment that is under way, and those after it, until all have ended. Return False if there is none.
 
     Raises CommandError if one of them has not succeeded.
     """

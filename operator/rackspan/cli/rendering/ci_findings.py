@@ -26,8 +26,7 @@ Finding = Mapping[str, Any]
 
 
 def sarif(findings: Iterable[Finding], source: str, version: str) -> dict[str, Any]:
-    """
-    Return a log of one run, to be printed as JSON. `source` is the file or the cluster that was checked.
+    """Return a log of one run, to be printed as JSON. `source` is the file or the cluster that was checked.
 
     Findings are about partitions and brokers, not lines. Tools that show files show them at line 1 of the source.
     """
@@ -61,8 +60,7 @@ def _result(finding: Finding, uri: str) -> dict[str, Any]:
 
 
 def junit(findings: Iterable[Finding], broken: Mapping[str, int]) -> Iterator[str]:
-    """
-    Yield the lines of a report with a test for each topic, and for each broker with a finding.
+    """Yield the lines of a report with a test for each topic, and for each broker with a finding.
 
     `broken` is the number of non-compliant partitions of each topic. A test fails for these, and for critical and high
     findings, which also make `check` end with exit code 1. Other findings are the output of the test.

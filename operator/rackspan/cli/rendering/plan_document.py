@@ -15,8 +15,7 @@ from rackspan.reconcile.dry_run import ObservedPlan
 
 
 def document(plan: Plan) -> dict[str, Any]:
-    """
-    Return the JSON of a plan with the partitions that change.
+    """Return the JSON of a plan with the partitions that change.
 
     The document has `problems` and `belowMinInsync` only if they are not empty.
     """
@@ -95,8 +94,7 @@ def _state(state: PlanState) -> dict[str, Any]:
 
 
 def print_reassignment(plan: Plan, partitions: Partitions) -> None:
-    """
-    Print the input of `kafka-reassign-partitions.sh --execute`.
+    """Print the input of `kafka-reassign-partitions.sh --execute`.
 
     That tool cannot create partitions. The commands that create them are printed on standard error.
     """

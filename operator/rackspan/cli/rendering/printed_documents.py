@@ -33,8 +33,7 @@ def _is_printed(text: str) -> bool:
 
 
 def json_lines(document: Mapping[str, Any]) -> Iterator[str]:
-    """
-    Yield a JSON object with a line per field, and per item of a field that is not a mapping, a text or a number.
+    """Yield a JSON object with a line per field, and per item of a field that is not a mapping, a text or a number.
 
     Items may come from a generator, so that they are not all in memory. One line per item makes diffs readable.
     """

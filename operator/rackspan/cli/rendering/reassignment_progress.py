@@ -22,8 +22,7 @@ _NAMED = 50
 
 
 class ReassignmentProgress:
-    """
-    Prints passes. A line is printed if something has changed, and at least every ten seconds.
+    """Prints passes. A line is printed if something has changed, and at least every ten seconds.
 
     `last` is the last pass that was shown.
     """

@@ -1,5 +1,4 @@
-"""
-Errors of commands: one line on standard error, a hint if there is one, and an exit code.
+"""Errors of commands: one line on standard error, a hint if there is one, and an exit code.
 
 Typer prints a usage error as a box of several lines, and any other error as a traceback.
 """
@@ -70,8 +69,7 @@ def detailed_exit_codes(*, asked: bool) -> Iterator[None]:
 
 @contextmanager
 def failures_reported(settings: Mapping[KafkaSetting, str] | None = None) -> Iterator[None]:
-    """
-    Raise CommandError for a FailureError within this context, in the same way for every command.
+    """Raise CommandError for a FailureError within this context, in the same way for every command.
 
     Wrong settings are bad input. Missing responses and refusals of Kafka and the API server have their own exit code.
     `settings` are names for the subject of a failure, by default those of a RackTopology.
@@ -141,8 +139,7 @@ class OneLineErrors(TyperGroup):
 
 @contextmanager
 def ending_with(code: int) -> Iterator[None]:
-    """
-    Print a result within this context, then exit with `code`, even if a reader such as `head` has closed the pipe.
+    """Print a result within this context, then exit with `code`, even if a reader such as `head` has closed the pipe.
 
     A typer.Exit raised within this context replaces `code`. Raises typer.Exit, and CommandError if the result cannot
     be written.

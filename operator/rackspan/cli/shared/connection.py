@@ -49,8 +49,7 @@ class Connection:
             return asyncio.run(KafkaReassignments.ask_new_client(self.properties, question))
 
     def snapshot(self, advance: Callable[[int, int], None] | None = None) -> Snapshot:
-        """
-        Return all topics and partitions that are in Kafka now. Warn about unreadable ones. Raises CommandError.
+        """Return all topics and partitions that are in Kafka now. Warn about unreadable ones. Raises CommandError.
 
         `advance` is called with the number of topics that are read, and the number of all.
         """

@@ -23,8 +23,7 @@ _WAYS_OUT = {
 
 @dataclass(frozen=True, slots=True)
 class DrainProgress:
-    """
-    The state of a drain at one look.
+    """The state of a drain at one look.
 
     `left` is the number of replicas that are still there, None if not known yet. `failed` is why the drain cannot
     continue, None if it can. `running` is the Reassignment under way, else the next one. `stays` are the entries of
@@ -51,8 +50,7 @@ def drain_progress(
     reassignments: Collection[Reassignment],
     followed: Collection[str],
 ) -> DrainProgress:
-    """
-    Return the progress of the drain of `targets` (`api.drains.Drains.targets`), set in `generation` of the object.
+    """Return the progress of the drain of `targets` (`api.drains.Drains.targets`), set in `generation` of the object.
 
     `followed` are the uids of Reassignments whose failure is a failure of the drain.
     """

@@ -27,8 +27,7 @@ _PLAN_SECONDS = 120.0
 
 
 async def approve_plan(edits: "TopologyEdits", plan_hash: str, lines: EventLines, deadline: float | None) -> None:
-    """
-    Approve the plan with this hash as soon as the operator has made the same plan.
+    """Approve the plan with this hash as soon as the operator has made the same plan.
 
     `deadline` is in seconds of `time.monotonic`; without one, the operator has two minutes. Retry while the API server
     is unreachable. Raises CommandError at the deadline, FailureError if the API server refuses or stays unreachable.
@@ -71,8 +70,7 @@ async def wait_for_drain(
     deadline: float | None,
     connection: Connection | None,
 ) -> None:
-    """
-    Show the progress of drains until no replica is left, by the status and, with a connection, also by Kafka itself.
+    """Show the progress of drains until no replica is left, by the status and, with a connection, also by Kafka itself.
 
     `asked` is the topology whose spec has these drains. Retry while Kafka or the API server is unreachable. Raises
     CommandError if the drain cannot continue, if only replicas are left that no plan moves, and at `deadline`, in

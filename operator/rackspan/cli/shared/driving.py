@@ -1,5 +1,4 @@
-"""
-Runs passes one after the other until a plan is carried out or has to stop.
+"""Runs passes one after the other until a plan is carried out or has to stop.
 
 Throttles are cleared in every case: after all signals except SIGKILL, and if Kafka stays unreachable, the journal
 cannot be written, the reader of the output disappears, or a defect occurs.
@@ -45,8 +44,7 @@ class Signals:
 async def drive(
     executor: Executor, shown: ReassignmentProgress, patience: float, signals: Signals
 ) -> tuple[Ended, Pass | None]:
-    """
-    Carry the plan out until it is finished, a signal comes, or nothing has moved for `patience` seconds.
+    """Carry the plan out until it is finished, a signal comes, or nothing has moved for `patience` seconds.
 
     After the first SIGINT, or if standard output is lost, no new copy begins, and the copies under way end under their
     throttle. After the second SIGINT, and after SIGTERM, SIGHUP and SIGQUIT, Kafka continues the copies alone. Then

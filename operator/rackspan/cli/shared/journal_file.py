@@ -1,5 +1,4 @@
-"""
-The journal of `rackspan apply`: one file per cluster, safe on disk before each call that needs it.
+"""The journal of `rackspan apply`: one file per cluster, safe on disk before each call that needs it.
 
 The journal decides what is done to a cluster, so no other user may write the file or redirect it by a symbolic link.
 """

@@ -31,8 +31,7 @@ def kept_scan(location: str, cluster: str | None, scan_id: str | None) -> ScanDo
 
 
 def last_scans(location: str) -> list[ScanDocument]:
-    """
-    Read the last scan of each cluster. Raises CommandError if the history cannot be read or has no scans.
+    """Read the last scan of each cluster. Raises CommandError if the history cannot be read or has no scans.
 
     A damaged document is replaced by the document of a failed scan, so that the other clusters are still shown.
     """

@@ -15,8 +15,7 @@ def command_app(**settings: Any) -> typer.Typer:
 
 
 class LaterCommand(TyperCommand):
-    """
-    The name, the panel in `rackspan --help` and the summary of a command.
+    """The name, the panel in `rackspan --help` and the summary of a command.
 
     `app` is the location of its typer app, by default `app` in the module of the same name in `rackspan.cli.commands`.
     """

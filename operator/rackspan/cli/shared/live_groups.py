@@ -19,8 +19,7 @@ from rackspan.reports.group_rows import racks_of_hosts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LiveGroups:
-    """
-    Consumer groups, the replicas that they read, and the racks of their members' hosts, by address.
+    """Consumer groups, the replicas that they read, and the racks of their members' hosts, by address.
 
     `rates`, by group, and `written` are from `core.consumers.rates`: empty and None before they are sampled.
     """
@@ -43,8 +42,7 @@ class LiveGroups:
         *,
         all_topics: bool,
     ) -> Self:
-        """
-        Read the groups from Kafka; with `all_topics`, also topics that no group reads. Raises CommandError.
+        """Read the groups from Kafka; with `all_topics`, also topics that no group reads. Raises CommandError.
 
         With `live`, the rack of a member is that of its pod's node, and the rack of a broker is the one that the
         operator sees. Without `live`, client.rack of the member and broker.rack of the broker count.

@@ -95,8 +95,7 @@ class LiveTopology:
         change: Callable[[RackTopology], RackTopology] = unchanged,
         files: Sequence[ManifestTopic] = (),
     ) -> "LiveTopology":
-        """
-        Read `NAMESPACE/NAME` from Kubernetes, and its brokers from Kafka. Raises CommandError.
+        """Read `NAMESPACE/NAME` from Kubernetes, and its brokers from Kafka. Raises CommandError.
 
         `change` returns a changed RackTopology, to see its effects. `files` are KafkaTopics to be applied. Raises
         typer.Exit once all problems of the files are reported.

@@ -48,8 +48,7 @@ def _below(directory: Path) -> Iterator[str]:
 
 
 def write_new_files(directory: Path, texts: Mapping[Path, str], *, overwrite: bool) -> None:
-    """
-    Write files below a directory: all of them, or none if one exists and may not be replaced.
+    """Write files below a directory: all of them, or none if one exists and may not be replaced.
 
     Raises CommandError.
     """

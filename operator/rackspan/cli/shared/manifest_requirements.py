@@ -100,8 +100,7 @@ def judged_files(
     chosen: frozenset[str] | None,
     ask_kafka: Callable[[Judgement], Mapping[ObjectKey, Failure]] | None = None,
 ) -> JudgedFiles:
-    """
-    Judge the KafkaTopics in files by a cluster. `chosen` restricts the existing topics, None means all.
+    """Judge the KafkaTopics in files by a cluster. `chosen` restricts the existing topics, None means all.
 
     Without `ask_kafka`, configs are checked against the known configs of Kafka. Raises CommandError, or typer.Exit
     once all problems are reported.
@@ -136,8 +135,7 @@ def min_insync_of(found: Snapshot) -> Mapping[str, int]:
 
 
 def read_manifests(files: Sequence[str], namespace: str = "default") -> Sequence[ManifestTopic]:
-    """
-    Read the KafkaTopics in files, at most one per topic. `namespace` is for those without a namespace.
+    """Read the KafkaTopics in files, at most one per topic. `namespace` is for those without a namespace.
 
     Raises CommandError, or typer.Exit once all problems are reported.
     """
@@ -161,8 +159,7 @@ def read_manifests(files: Sequence[str], namespace: str = "default") -> Sequence
 
 
 def one_topology(topics: Sequence[ManifestTopic], key: ObjectKey | None = None) -> Sequence[ManifestTopic]:
-    """
-    Return the same KafkaTopics if all are of one RackTopology: `key`, else that of the first.
+    """Return the same KafkaTopics if all are of one RackTopology: `key`, else that of the first.
 
     Raises typer.Exit once the KafkaTopics of other RackTopologies are reported.
     """

@@ -26,8 +26,7 @@ class OperatorLease:
 
 
 async def operator_lease(edits: "TopologyEdits", key: ObjectKey) -> OperatorLease:
-    """
-    Read the Lease. Raises FailureError.
+    """Read the Lease. Raises FailureError.
 
     If the renewal time is too old by the clock of this machine, watch the Lease for half of its duration. A running
     operator renews it within that time, even if the clocks differ.

@@ -27,8 +27,7 @@ def request_by_options(
     filename: Sequence[str] | None,
     ask_kafka: Callable[[Judgement], Mapping[ObjectKey, Failure]] | None = None,
 ) -> tuple[PlanRequest, JudgedFiles]:
-    """
-    Return the plan request, and the KafkaTopics in files, which replace the options for topics.
+    """Return the plan request, and the KafkaTopics in files, which replace the options for topics.
 
     `counts` is None for a command without --partitions. `ask_kafka` is as in `judged_files`. Raises CommandError, or
     typer.Exit once all problems of the files are reported.

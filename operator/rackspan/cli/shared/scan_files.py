@@ -58,8 +58,7 @@ def _page_packages() -> Iterator[None]:
 
 
 def write_file(path: Path, text: str) -> None:
-    """
-    Write or replace a file atomically, so that readers never see a part of it. Raises CommandError.
+    """Write or replace a file atomically, so that readers never see a part of it. Raises CommandError.
 
     A link is kept and its target replaced. A path that is not a file, such as a pipe or /dev/stdout, is written to.
     """

@@ -103,8 +103,7 @@ def situation(
     reassignments: Sequence[Reassignment],
     operator: OperatorLease | None = None,
 ) -> Situation:
-    """
-    Return the state of a topology. Without an operator or Kafka, old observations are never fine and have no step.
+    """Return the state of a topology. Without an operator or Kafka, old observations are never fine and have no step.
 
     `topics` is None if they cannot be listed; then only their counts are known. `operator` is None if it is not known
     whether the operator runs.

@@ -17,8 +17,7 @@ _near, _near_by_rack, _could_be_near = map(attrgetter, ("near", "near_by_rack", 
 
 @dataclass(frozen=True, slots=True)
 class WritesReport:
-    """
-    Topics, those with the most writes from afar first.
+    """Topics, those with the most writes from afar first.
 
     `foreign` are producers' rack ids that no broker reports. `sampled` says whether the bytes of any topic are known.
     """

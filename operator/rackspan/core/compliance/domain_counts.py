@@ -1,5 +1,4 @@
-"""
-The domains that hold replicas of each partition, and the number of replicas in each.
+"""The domains that hold replicas of each partition, and the number of replicas in each.
 
 A partition of `r` replicas is in at most `r` domains of a level, however many domains exist. So each level has one list
 of (partition, domain) pairs, sorted by partition, then domain. Brokers are in depth-first order, so sorting the
@@ -20,8 +19,7 @@ _CELLS = 1 << 18  # replicas per block
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DomainHoldings:
-    """
-    Pairs of a partition (`row`) and a domain of one level that holds replicas of it, as arrays of shape (pairs,).
+    """Pairs of a partition (`row`) and a domain of one level that holds replicas of it, as arrays of shape (pairs,).
 
     `count` is the number of replicas there. `first` is the index of the pair's first child in the level below (brokers:
     their own index).
@@ -37,8 +35,7 @@ class DomainHoldings:
 
 
 def holdings(tree: RackTree, placed: IntArray) -> tuple[DomainHoldings, ...]:
-    """
-    Return the pairs for each level of `tree.nodes`, from the root to the brokers.
+    """Return the pairs for each level of `tree.nodes`, from the root to the brokers.
 
     `placed` are positions, shape (partitions, replicas), -1 for none. A broker that is listed twice counts once.
     """

@@ -1,5 +1,4 @@
-"""
-The fair split: how many replicas of one partition each domain may hold.
+"""The fair split: how many replicas of one partition each domain may hold.
 
 A domain holds `n` replicas and has children with capacities `cap(c)`. The split is fair if no child holds two or more
 replicas more than another child that still has a broker free. So there is a water level `q`: children with
@@ -26,8 +25,7 @@ from rackspan.core.topology import IntArray, Level, RackTree
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Windows:
-    """
-    The fewest and the most replicas of one partition that each domain may hold.
+    """The fewest and the most replicas of one partition that each domain may hold.
 
     `low[k]` and `high[k]` have the shape (domains of level k,). Level 0 is the root, the last level is the brokers.
     `extras[k]`: if a domain holds its `low`, the number of replicas that its children hold above their own `low`.
@@ -45,8 +43,7 @@ class Windows:
 
 @lru_cache(maxsize=1024)
 def fair_windows(tree: RackTree, size: int) -> Windows:
-    """
-    Return the windows of a fair placement of `size` replicas on the eligible brokers.
+    """Return the windows of a fair placement of `size` replicas on the eligible brokers.
 
     Raises ValueError if there are fewer eligible brokers than replicas.
     """
@@ -80,8 +77,7 @@ def water_levels(above: Level, below: Level, held: IntArray) -> IntArray:
 
 @lru_cache(maxsize=1024)
 def usable_windows(tree: RackTree, size: int) -> Windows:
-    """
-    Return the windows of a placement that is fair over all eligible brokers but uses only open ones.
+    """Return the windows of a placement that is fair over all eligible brokers but uses only open ones.
 
     Check `feasible`: a domain may have too few open brokers. Raises ValueError like `fair_windows`.
     """

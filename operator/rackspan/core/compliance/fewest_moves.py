@@ -1,5 +1,4 @@
-"""
-The fewest moves, computed exactly from the most replicas of a partition that a compliant placement can keep.
+"""The fewest moves, computed exactly from the most replicas of a partition that a compliant placement can keep.
 
 With `low`, the fewest replicas that a domain may hold (`rackspan.core.compliance.fair_split`), the kept replicas are
 
@@ -33,8 +32,7 @@ _NEVER = -(1 << 30)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kept:
-    """
-    The replicas that partitions can keep, and the domains that can keep them.
+    """The replicas that partitions can keep, and the domains that can keep them.
 
     `count` and `possible` have the shape (partitions,). `gains[k]` and `able[k]` have the shape of `holdings[k]`:
     whether a domain keeps one more replica if it holds one more than its `low`, and whether it can hold one more at
@@ -51,8 +49,7 @@ class Kept:
 
 
 def most_kept(tree: RackTree, windows: Windows, held: IntArray, usable: BoolArray | None = None) -> Kept:
-    """
-    Return the most replicas of each partition that a placement within `windows` keeps.
+    """Return the most replicas of each partition that a placement within `windows` keeps.
 
     `held` (partitions, replicas) are the positions of replicas that may be kept, -1 for none. `usable` (brokers,) marks
     the brokers that may get a new replica (default: all eligible brokers). `possible` is false if there are too few.
@@ -90,8 +87,7 @@ def most_kept(tree: RackTree, windows: Windows, held: IntArray, usable: BoolArra
 
 
 def fewest_moves(tree: RackTree, size: int, placed: IntArray, skews: Mapping[int, tuple[int, bool]]) -> IntArray:
-    """
-    Return the fewest moves that give each partition `size` replicas in a fair split, or in a split within `skews`.
+    """Return the fewest moves that give each partition `size` replicas in a fair split, or in a split within `skews`.
 
     `placed` are positions, shape (partitions, replicas), -1 for brokers that are not in the tree. The result has the
     shape (partitions,). For loosened splits it may be too small if brokers are offline.
@@ -112,8 +108,7 @@ def most_kept_by(
     skews: Mapping[int, tuple[int, bool]],
     usable: BoolArray | None = None,
 ) -> IntArray:
-    """
-    Return the most replicas of each partition that a placement of `size` keeps: in a fair split, or within `skews`.
+    """Return the most replicas of each partition that a placement of `size` keeps: in a fair split, or within `skews`.
 
     `held` (partitions, replicas) are positions of eligible brokers, -1 for none. `usable` is that of `most_kept`; it
     has an effect for the fair split only.
@@ -130,8 +125,7 @@ def most_kept_by(
 
 
 def most_kept_within(tree: RackTree, size: int, held: IntArray, skews: Mapping[int, tuple[int, bool]]) -> IntArray:
-    """
-    Return the most replicas of each partition that a placement of `size` keeps if some levels are loosened.
+    """Return the most replicas of each partition that a placement of `size` keeps if some levels are loosened.
 
     `held` (partitions, replicas) are positions of eligible brokers, -1 for none. `skews` maps the index of a level in
     `tree.nodes` to the largest skew in that level, and whether full domains count too. The result has the shape
@@ -153,8 +147,7 @@ def most_kept_within(tree: RackTree, size: int, held: IntArray, skews: Mapping[i
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Split:
-    """
-    The splits with one base size: the fewest and the most replicas of each domain, and their sums per parent domain.
+    """The splits with one base size: the fewest and the most replicas of each domain, and their sums per parent domain.
 
     If a split is `possible`, every total between the two sums is too: the sizes that a domain can hold have no gaps.
     """

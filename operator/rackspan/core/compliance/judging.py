@@ -1,5 +1,4 @@
-"""
-Check of placements: whether the split in every domain is fair, which domains are unfair, and how many moves fix it.
+"""Check of placements: whether the split in every domain is fair, which domains are unfair, and how many moves fix it.
 
 A placement is compliant if every domain that holds replicas of a partition splits them fairly among its children, no
 broker holds two of them, and each broker is in the tree and eligible. A broker that is offline still counts: its
@@ -49,8 +48,7 @@ REASONS = tuple(ViolationReason)
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """
-    A domain that holds `excess` replicas of a partition too many, given the number that its parent domain holds.
+    """A domain that holds `excess` replicas of a partition too many, given the number that its parent domain holds.
 
     If any one of several domains has to lose a replica, each of them has an excess of one.
 
@@ -66,8 +64,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FindingColumns:
-    """
-    Findings as parallel arrays of shape (findings,), by partition.
+    """Findings as parallel arrays of shape (findings,), by partition.
 
     `reason` is an index into `REASONS`, `level` an index into the tree's levels and `domain` an index into the domains
     of that level. For findings about a single broker, `level` is the number of levels and `domain` the broker's id.
@@ -82,8 +79,7 @@ class FindingColumns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compliance:
-    """
-    The compliance of the partitions of a topic.
+    """The compliance of the partitions of a topic.
 
     `broken`, `moves_of`, `unknown` and `unsatisfiable` have the shape (partitions,). `broken` marks partitions out of
     compliance. `moves_of` is the fewest moves that make a partition compliant with the required replication factor.
@@ -170,8 +166,7 @@ def judge(
     spread: Iterable[Spread] = (),
     replication_factor: int | None = None,
 ) -> Compliance:
-    """
-    Return the compliance of the partitions of a topic; `replicas` are broker ids, one list per partition.
+    """Return the compliance of the partitions of a topic; `replicas` are broker ids, one list per partition.
 
     Partitions may differ in replication factor; rows of an array are padded with -1. Each partition is judged by its
     present replicas. Its moves lead to `replication_factor` replicas; None means its present number. Raises
@@ -236,8 +231,7 @@ def _readings(tree: RackTree) -> _Readings | None:
 
 
 def allowed_skews(tree: RackTree, spread: Iterable[Spread]) -> dict[int, tuple[int, bool]]:
-    """
-    Return, by index of the level in `tree.nodes`, the largest skew and whether full domains count as well.
+    """Return, by index of the level in `tree.nodes`, the largest skew and whether full domains count as well.
 
     Raises TopologyError if a spread names a level that the tree does not have.
     """
@@ -315,8 +309,7 @@ def _outside(tree: RackTree, placed: IntArray) -> BoolArray:
 
 
 def _most(above: Level, level: Level, held: IntArray, domain: IntArray, skew: int, *, strict: bool) -> IntArray:
-    """
-    Return the most replicas that each `domain` may hold if its parent domain holds `held`, shape (domains,).
+    """Return the most replicas that each `domain` may hold if its parent domain holds `held`, shape (domains,).
 
     The siblings of a domain must hold at most `skew` fewer, unless they are full; with `strict`, even if they are full.
     """

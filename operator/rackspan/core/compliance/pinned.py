@@ -13,8 +13,7 @@ from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pinned:
-    """
-    The comparison of partitions with an explicit assignment, shape (partitions,) each.
+    """The comparison of partitions with an explicit assignment, shape (partitions,) each.
 
     `different`: the replicas differ from the assignment, also if only in order; `moves_of` replicas have to be copied.
     `ineligible`: the assignment names a broker that is not eligible. `unfair`: neither of these, but the assigned
@@ -34,8 +33,7 @@ class Pinned:
 
 
 def judge_pinned(tree: RackTree, replicas: npt.NDArray[np.integer], wanted: npt.NDArray[np.integer]) -> Pinned:
-    """
-    Compare partitions with the replicas assigned to them, in the same order.
+    """Compare partitions with the replicas assigned to them, in the same order.
 
     Both are broker ids, shape (partitions, replicas), padded with -1. An empty row of `wanted` means no assignment.
     """

@@ -1,5 +1,4 @@
-"""
-Advice on what to change so that a consumer group reads more partitions in its own domain.
+"""Advice on what to change so that a consumer group reads more partitions in its own domain.
 
 Three conditions are necessary: brokers choose replicas by rack (`replica.selector.class`), members send their rack
 (`client.rack`), and the assignor gives members partitions with a replica near them. Beyond that, only the places of

@@ -1,5 +1,4 @@
-"""
-Rack-aware assignment (KIP-881): how many partitions the members of a consumer group could read in their own domain.
+"""Rack-aware assignment (KIP-881): how many partitions the members of a consumer group could read in their own domain.
 
 Balance comes first, locality second.
 
@@ -69,8 +68,7 @@ class GroupAssignment:
 
 
 def assign_evenly(readers: Readers) -> GroupAssignment:
-    """
-    Return an assignment with the most even counts per member and, among those, the most partitions near.
+    """Return an assignment with the most even counts per member and, among those, the most partitions near.
 
     The assignment is not sticky: the present assignment has no influence.
     """
@@ -137,8 +135,7 @@ def _alike(rows: npt.NDArray[np.generic]) -> tuple[IntArray, IntArray]:
 
 
 def _dealt(sort: IntArray, value: IntArray, may: BoolArray, kind: IntArray) -> IntArray:
-    """
-    Return the member that gets each item, shape (items,).
+    """Return the member that gets each item, shape (items,).
 
     Items of one `sort` (items,) are alike, and so are members of one `kind` (members,). `value` (sorts, kinds) is the
     value of an item for a member, `may` (sorts, kinds) whether the member may have the item.
@@ -156,8 +153,7 @@ def _dealt(sort: IntArray, value: IntArray, may: BoolArray, kind: IntArray) -> I
 
 
 class _Flow:
-    """
-    The number of items of each sort that go to each kind of member: the most even solution, then the most valuable.
+    """The number of items of each sort that go to each kind of member: the most even solution, then the most valuable.
 
     Successive shortest paths: an item enters at one kind, which may pass another item on to make room, and so on. After
     one search, all items that can go at the lowest price are sent: a path stays shortest as long as its steps exist. If
@@ -260,8 +256,7 @@ class _Flow:
 
 
 def _shortest(entering: IntArray, passing: IntArray) -> tuple[IntArray, IntArray]:
-    """
-    Return the lowest price of reaching each kind (Bellman-Ford), and the kind that passes on to it (-1: none).
+    """Return the lowest price of reaching each kind (Bellman-Ford), and the kind that passes on to it (-1: none).
 
     Each round continues only from kinds that became cheaper. So kinds that no item can reach any more cost nothing.
     """

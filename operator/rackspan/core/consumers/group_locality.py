@@ -1,5 +1,4 @@
-"""
-Consumer locality: the replica that each member of a group reads from, and whether that replica is in its own domain.
+"""Consumer locality: the replica that each member of a group reads from, and whether that replica is in its own domain.
 
 The host of a member determines its domain. The leader chooses the replica that serves the member, and it knows only the
 rack id that the client sends, `client.rack` (KIP-392):
@@ -51,8 +50,7 @@ class Selector(StrEnum):
 
 
 class GroupProtocol(StrEnum):
-    """
-    The type of a group, in Kafka's terms.
+    """The type of a group, in Kafka's terms.
 
     Consumers assign partitions themselves (classic), or brokers do (KIP-848). Members of a share group read from
     leaders, and several may read one partition (KIP-932). In a streams group brokers assign tasks (KIP-1071).
@@ -66,8 +64,7 @@ class GroupProtocol(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MemberSeen:
-    """
-    A member of a consumer group, as Kafka describes it.
+    """A member of a consumer group, as Kafka describes it.
 
     `host` is a `host_address`. `partitions` are the assigned ones, by topic. `client_rack` is None if it is not set or
     Kafka does not report it. `topics` is the subscription, None if Kafka does not report it.
@@ -83,8 +80,7 @@ class MemberSeen:
 
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
-    """
-    A group and its members; an empty group has none.
+    """A group and its members; an empty group has none.
 
     `assignor` is a name such as `range`, empty if unknown. `racks_seen` is false if Kafka did not report the
     `client.rack` of all members.
@@ -99,8 +95,7 @@ class GroupSeen:
 
 @dataclass(frozen=True, slots=True)
 class Locality:
-    """
-    The locality of a group, as counts of partitions. `partitions` are those that are assigned and still exist.
+    """The locality of a group, as counts of partitions. `partitions` are those that are assigned and still exist.
 
     `near`: the member could read them in its own domain. `reads_near`: it does. `reads_far`: it reads them from another
     domain. The rest has no leader, or the domain of the partition or of its reader is not known. `could_be_near`: near
@@ -173,8 +168,7 @@ class ReplicaPlaces:
         return client_rack in self._ids
 
     def rack_named(self, client_rack: str | None) -> RackPath | None:
-        """
-        Return the rack path of a client, from its `client.rack`.
+        """Return the rack path of a client, from its `client.rack`.
 
         If the id is not a rack of the tree, such as an alias, the rack of the brokers that report it counts.
         """
@@ -216,8 +210,7 @@ def locality(
     selector: Selector = Selector.SAME_RACK,
     rates: FloatArray | None = None,
 ) -> Locality:
-    """
-    Return the locality of a group.
+    """Return the locality of a group.
 
     `racks` has the rack of hosts by IP address. A member on another host is in the rack of its `client.rack`. `rates`
     are the bytes per second that the group reads of each partition in `replicas`, shape (n,), NaN if not known.
@@ -248,8 +241,7 @@ def locality(
 
 
 def nearest(replicas: ReplicaPlaces, row: IntArray, client_racks: Sequence[str | None]) -> IntArray:
-    """
-    Return the position of the broker with the in-sync replica nearest to the client, for each partition in `row`.
+    """Return the position of the broker with the in-sync replica nearest to the client, for each partition in `row`.
 
     This is the leader if no replica shares a step with the client's rack id, and -1 if there is no leader.
     """
@@ -292,8 +284,7 @@ def _chosen(replicas: ReplicaPlaces, row: IntArray, score: IntArray) -> IntArray
 
 
 def _assigned(replicas: ReplicaPlaces, group: GroupSeen) -> tuple[IntArray, IntArray]:
-    """
-    Return pairs of a member and the row of the table that it reads.
+    """Return pairs of a member and the row of the table that it reads.
 
     Outside share groups, a partition that two members claim for a moment counts for the first member.
     """
@@ -348,8 +339,7 @@ def _could_be_near(
 def _most_shared_near(
     replicas: ReplicaPlaces, reading: IntArray, row: IntArray, topic: IntArray, here: IntArray, subscribed: BoolArray
 ) -> int:
-    """
-    Return an upper bound for what a share group can read near, with as many partitions per member as now.
+    """Return an upper bound for what a share group can read near, with as many partitions per member as now.
 
     A member reads near at most its number of partitions, and at most the partitions near it. A partition that is near
     no member takes up one read. `subscribed` has the shape (members, topics).

@@ -1,5 +1,4 @@
-"""
-Bytes per second that are read from and written to each partition, from offsets at two moments.
+"""Bytes per second that are read from and written to each partition, from offsets at two moments.
 
 Offsets count records, not bytes. So an offset counts as the log's mean bytes per offset, compressed as on disk and on
 the network. If a group does not commit offsets, or its offsets were reset in between, the rate is not known.
@@ -18,8 +17,7 @@ Offsets = Mapping[tuple[str, int], int]
 
 
 def bytes_per_offset(start: IntArray, end: IntArray, size: IntArray) -> FloatArray:
-    """
-    Return the mean bytes per offset of logs from their start offset, end offset and size in bytes, shape (n,) each.
+    """Return the mean bytes per offset of logs from their start offset, end offset and size in bytes, shape (n,) each.
 
     A size of -1 and negative offsets mean not known. The result is NaN if a value is not known or the log is empty.
     """
@@ -30,8 +28,7 @@ def bytes_per_offset(start: IntArray, end: IntArray, size: IntArray) -> FloatArr
 
 
 def written_rates(before: IntArray, after: IntArray, seconds: float, per_offset: FloatArray) -> FloatArray:
-    """
-    Return the bytes per second that producers write to logs, shape (n,) like the arguments, NaN if not known.
+    """Return the bytes per second that producers write to logs, shape (n,) like the arguments, NaN if not known.
 
     `before` and `after` are end offsets, `seconds` apart, -1 if not known.
     """
@@ -43,8 +40,7 @@ def written_rates(before: IntArray, after: IntArray, seconds: float, per_offset:
 def rates(
     replicas: ReplicaPlaces, before: Offsets, after: Offsets, seconds: float, per_offset: FloatArray
 ) -> FloatArray:
-    """
-    Return the bytes per second that a group reads of each partition in `replicas`, shape (n,), NaN if not known.
+    """Return the bytes per second that a group reads of each partition in `replicas`, shape (n,), NaN if not known.
 
     `before` and `after` are the group's committed offsets, `seconds` apart; `per_offset` (n,) is `bytes_per_offset`.
     """

@@ -1,5 +1,4 @@
-"""
-Durability: the least and the most that `min.insync.replicas` may be for a placement.
+"""Durability: the least and the most that `min.insync.replicas` may be for a placement.
 
 - `min_domains {level: d}`: a write that was acknowledged with `acks=all` is in at least `d` domains of the level. This
   is true of any `m` replicas if `m` is larger than the number of replicas in the `d - 1` fullest domains.
@@ -30,8 +29,7 @@ from rackspan.core.topology import IntArray, Level, RackTree
 
 
 class DurabilityError(ValueError):
-    """
-    A durability that a placement cannot provide, or whose parts contradict each other.
+    """A durability that a placement cannot provide, or whose parts contradict each other.
 
     `reason` names the contradiction, `smallest_change` the smallest change that would resolve it.
     """
@@ -84,8 +82,7 @@ def min_insync(
     durability: Durability,
     given: int | None = None,
 ) -> int | None:
-    """
-    Derive `min.insync.replicas` for a placement, or check a `given` value. None if there is neither.
+    """Derive `min.insync.replicas` for a placement, or check a `given` value. None if there is neither.
 
     Raises DurabilityError if the durability contradicts itself, the placement or the given value, and TopologyError for
     a level that the tree does not have.
@@ -113,8 +110,7 @@ def min_insync(
 def insync_bounds(
     tree: RackTree, replicas: npt.NDArray[np.integer], durability: Durability
 ) -> tuple[IntArray, IntArray]:
-    """
-    Return the least and the most `min.insync.replicas` that the durability allows, shape (partitions,) each.
+    """Return the least and the most `min.insync.replicas` that the durability allows, shape (partitions,) each.
 
     `replicas` are broker ids, shape (partitions, replicas), padded with -1. If a partition spans too few domains, no
     value is valid: the least is one more than its replicas, or the most is 0. Raises TopologyError for a level that the
@@ -132,8 +128,7 @@ def insync_bounds(
 
 
 def largest_first(tree: RackTree, replicas: npt.NDArray[np.integer], level: Level) -> IntArray:
-    """
-    Return the replicas in each domain of a level, largest first, padded with zeros to the shape of `replicas`.
+    """Return the replicas in each domain of a level, largest first, padded with zeros to the shape of `replicas`.
 
     Replicas on unknown brokers are not counted.
     """

@@ -1,5 +1,4 @@
-"""
-The nearest replication factor with which every fair placement meets a durability.
+"""The nearest replication factor with which every fair placement meets a durability.
 
 The most replicas of a partition that `k` domains of a level can hold together, over all fair placements, is a knapsack
 problem on the tree. Each domain has a table: by the replicas that it holds, the most that 0, 1, 2 … of the level's
@@ -34,8 +33,7 @@ _Kind = tuple[object, ...]
 def nearest_replication_factor(
     tree: RackTree, size: int, min_domains: Mapping[str, int], tolerate: Mapping[str, int]
 ) -> int | None:
-    """
-    Return the nearest other replication factor than `size`, the larger of two equally near; None if none is durable.
+    """Return the nearest other replication factor than `size`, the larger of two equally near; None if none is durable.
 
     None above `LARGEST` is tried. `min_domains` and `tolerate` are those of `rackspan.core.durability.Durability`.
     """

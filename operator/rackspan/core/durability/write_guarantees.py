@@ -1,5 +1,4 @@
-"""
-What `acks=all` and `min.insync.replicas` guarantee to a producer for given replicas.
+"""What `acks=all` and `min.insync.replicas` guarantee to a producer for given replicas.
 
 A write that was acknowledged with `acks=all` is on every in-sync replica, and there were at least `min.insync.replicas`
 of them. In the worst case, the in-sync replicas are those in the fullest domains. So the write is in as many domains as
@@ -31,8 +30,7 @@ _ACKS_1 = "acks=1: it is on one broker, and losing that may lose it."
 
 @dataclass(frozen=True, slots=True)
 class LevelGuarantee:
-    """
-    The guarantee of one level for a topic. The last level is `broker`.
+    """The guarantee of one level for a topic. The last level is `broker`.
 
     A write that was acknowledged with acks=all is in at least `domains` domains of the level. `stays_writable` says
     whether every partition still accepts acks=all writes after the loss of any one domain.
@@ -50,8 +48,7 @@ class LevelGuarantee:
 
 @dataclass(frozen=True, slots=True)
 class WriteGuarantee:
-    """
-    The guarantees of a topic by level, top first, with its `min.insync.replicas` and fewest replicas of a partition.
+    """The guarantees of a topic by level, top first, with its `min.insync.replicas` and fewest replicas of a partition.
 
     Kafka applies the smaller of these two numbers.
     """
@@ -84,8 +81,7 @@ class WriteGuarantee:
 def write_guarantees(
     tree: RackTree, replicas: npt.NDArray[np.integer], topic: IntArray, min_insync: IntArray
 ) -> Mapping[int, WriteGuarantee]:
-    """
-    Return the guarantees of topics that have partitions, by topic index: those of the worst partition.
+    """Return the guarantees of topics that have partitions, by topic index: those of the worst partition.
 
     `replicas` (n, w) are broker ids, padded with -1. `topic` (n,) is the topic index of each partition, `min_insync`
     (topics,) the value in force. A replica on a broker that is not in the tree, or that has no rack while others have

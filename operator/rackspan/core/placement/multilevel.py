@@ -1,5 +1,4 @@
-"""
-The multi-level placer: replicas that survive the loss of any domain, at every level of the tree.
+"""The multi-level placer: replicas that survive the loss of any domain, at every level of the tree.
 
 GOALS
 In this order. A later goal never weakens an earlier one:
@@ -103,8 +102,7 @@ def continued(tree: RackTree, spec: PlacementSpec, cluster: ClusterView) -> Plac
 
 
 def created(tree: RackTree, spec: PlacementSpec, loads: Loads) -> _Ids:
-    """
-    Place the new partitions on the least loaded brokers. Return broker ids, shape (partitions, replicas).
+    """Place the new partitions on the least loaded brokers. Return broker ids, shape (partitions, replicas).
 
     Raises InfeasibleError.
     """
@@ -126,8 +124,7 @@ def created(tree: RackTree, spec: PlacementSpec, loads: Loads) -> _Ids:
 
 
 def freedom(tree: RackTree, spec: PlacementSpec, placed: IntArray) -> Iterator[tuple[Windows, IntArray]]:
-    """
-    Yield each set of windows by which new partitions were placed, with the row numbers of these partitions.
+    """Yield each set of windows by which new partitions were placed, with the row numbers of these partitions.
 
     `placed` (partitions, replicas) are positions, the leader first.
     """
@@ -167,8 +164,7 @@ def _created(
 
 
 def _repaired(tree: RackTree, spec: PlacementSpec, loads: Loads, preferred: BoolArray) -> list[Sequence[int]]:
-    """
-    Return the rows of the existing partitions, repaired unless they are fair. Updates the loads.
+    """Return the rows of the existing partitions, repaired unless they are fair. Updates the loads.
 
     A row that cannot be repaired stays unchanged. Raises InfeasibleError if such a row has the wrong size.
     """
@@ -270,8 +266,7 @@ def _may_lead(preferred: BoolArray, placed: IntArray) -> BoolArray:
 
 
 def _led(ids: _Ids, lead: IntArray) -> _Ids:
-    """
-    Return rows of broker ids, shape (partitions, replicas), from columns `ids`; the replica at `lead` is the first.
+    """Return rows of broker ids, shape (partitions, replicas), from columns `ids`; the replica at `lead` is the first.
 
     The order of the other replicas varies between partitions, so that the next leaders vary, too.
     """

@@ -1,5 +1,4 @@
-"""
-The rings placer: KIP-879's multi-level assignment, with fixes for two faults of the published algorithm.
+"""The rings placer: KIP-879's multi-level assignment, with fixes for two faults of the published algorithm.
 
 GOALS
 First, replicas of a partition alternate over the children of every domain, at every level. Second, leaders and

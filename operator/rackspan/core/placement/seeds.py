@@ -1,5 +1,4 @@
-"""
-Pseudo-random choices that are the same on every machine.
+"""Pseudo-random choices that are the same on every machine.
 
 The plan that a user applies must be the plan that the user has reviewed. So there is no random generator: every
 arbitrary choice is a hash of the seed, the purpose of the choice and the candidate. The hashes are MurmurHash3's 32-bit

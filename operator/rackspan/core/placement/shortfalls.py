@@ -1,5 +1,4 @@
-"""
-The domains that are too small for a spread, and the smallest change that makes the spread possible.
+"""The domains that are too small for a spread, and the smallest change that makes the spread possible.
 
 If the smallest child of a domain is full in a fair split, the other children hold more. The split is within a skew if
 the smallest child holds `t` and the largest child at most `t + skew`. So for each `t` the number of missing brokers is
@@ -24,8 +23,7 @@ _ROUNDS = 32  # of adding brokers and checking again
 
 @dataclass(frozen=True, slots=True)
 class DomainShortfall:
-    """
-    A domain that cannot spread `held` replicas of one partition over children with these `capacities`.
+    """A domain that cannot spread `held` replicas of one partition over children with these `capacities`.
 
     `depth` is the level of the children in `tree.nodes`, `children` are their indexes there, `domain` is the index of
     the domain in the level above. `skew` is the skew of the fair split.
@@ -41,8 +39,7 @@ class DomainShortfall:
 
 
 def shortfalls(tree: RackTree, size: int, spread: Iterable[Spread]) -> list[DomainShortfall]:
-    """
-    Return the domains that are too small for a spread of `size` replicas with `Unsatisfiable.REFUSE`.
+    """Return the domains that are too small for a spread of `size` replicas with `Unsatisfiable.REFUSE`.
 
     Raises TopologyError for an unknown level.
     """

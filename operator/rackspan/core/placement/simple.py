@@ -1,5 +1,4 @@
-"""
-The simple placer: round robin over all brokers, regardless of racks. This is the algorithm of Kafka's AdminUtils.
+"""The simple placer: round robin over all brokers, regardless of racks. This is the algorithm of Kafka's AdminUtils.
 
 GOALS
 Leaders rotate over the brokers. The followers of the partitions that one broker leads vary from round to round.

@@ -1,5 +1,4 @@
-"""
-The striped placer: KIP-36's rack-aware assignment, the algorithm of Kafka's AdminUtils until 4.0.
+"""The striped placer: KIP-36's rack-aware assignment, the algorithm of Kafka's AdminUtils until 4.0.
 
 GOALS
 First, the replicas of a partition are in as many racks as possible. Second, leaders rotate over the brokers and

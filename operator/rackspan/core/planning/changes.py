@@ -59,8 +59,7 @@ class CreatedPartitions:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Changes(Sequence[Change]):
-    """
-    Changes in the order of topics and partitions. `Change` objects are created only on access.
+    """Changes in the order of topics and partitions. `Change` objects are created only on access.
 
     `topic` (n,) is an index into `names`, which are sorted; `number` (n,) is the partition id. `replicas` and `before`
     (n, replicas) are broker ids, padded with -1. `size_bytes` (n,) is -1 if unknown.

@@ -1,5 +1,4 @@
-"""
-A draft of a plan: the partitions of a cluster, and the decisions about them so far.
+"""A draft of a plan: the partitions of a cluster, and the decisions about them so far.
 
 Partitions of topics with the same requirements are planned together, as a group.
 """
@@ -47,8 +46,7 @@ class Counted:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PartitionGroup:
-    """
-    Partitions under the same rules, as row numbers.
+    """Partitions under the same rules, as row numbers.
 
     `spec` has their brokers, replication factor, spread and preferred leaders.
     """
@@ -69,8 +67,7 @@ class PartitionGroup:
 
 
 class Draft:
-    """
-    The rows of the partition table, their replicas as decided so far, and the loads before and after.
+    """The rows of the partition table, their replicas as decided so far, and the loads before and after.
 
     `before` (partitions, replicas) are the present positions. `replicas` are broker ids, initially the present ones.
     `bound` (partitions,) are the moves that every plan needs. `created` are partitions that are not in the table yet.

@@ -1,5 +1,4 @@
-"""
-Rebalancing of a draft: replicas and leaders as even as fair splits allow, with the fewest moves for that.
+"""Rebalancing of a draft: replicas and leaders as even as fair splits allow, with the fewest moves for that.
 
 Compliant partitions may move. Partitions to be created may be placed elsewhere, which copies nothing. All others stay
 and count as load: those of topics that may not be changed, explicit assignments, and those that cannot be repaired.
@@ -33,8 +32,7 @@ _SEED = 0  # of choices between topics
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Share:
-    """
-    Partitions under the same rules: those that are evened out (`task`), and all that could move (`movable`).
+    """Partitions under the same rules: those that are evened out (`task`), and all that could move (`movable`).
 
     If a spread is loosened, partitions within it that are not fair stay, but other plans may move them. `movable`
     (partitions,) are row numbers, like those of the task.

@@ -15,8 +15,7 @@ from rackspan.core.topology import RackTree
 
 
 def states(draft: Draft) -> tuple[PlanState, PlanState]:
-    """
-    Return the state of the topics that may be changed, first at present and then with all decisions of the draft.
+    """Return the state of the topics that may be changed, first at present and then with all decisions of the draft.
 
     Partitions to be created count in the second state only, as compliant.
     """

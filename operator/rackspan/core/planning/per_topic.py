@@ -93,8 +93,7 @@ def create(draft: Draft) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placed(CreatedPartitions):
-    """
-    Partitions to be created that the planner has placed, and that rebalancing may place elsewhere.
+    """Partitions to be created that the planner has placed, and that rebalancing may place elsewhere.
 
     `tree` has their eligible brokers; `spec` has their replication factor, spread and preferred leaders.
     """

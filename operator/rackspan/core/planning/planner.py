@@ -1,5 +1,4 @@
-"""
-The planner: the fewest moves with which every topic meets its requirements, for any tree.
+"""The planner: the fewest moves with which every topic meets its requirements, for any tree.
 
 GOALS
 In this order:
@@ -47,8 +46,7 @@ _SEED = 0  # of choices between topics
 
 
 def plan(request: PlanRequest) -> Plan:
-    """
-    Return the plan with the fewest moves.
+    """Return the plan with the fewest moves.
 
     Impossible requirements become problems of the plan, and the partitions concerned stay unchanged. Raises
     MissingRackError if some brokers have a rack id and some do not.
@@ -70,8 +68,7 @@ def fill(request: PlanRequest) -> Plan:
 
 
 def underfilled(tree: RackTree, replicas: IntArray) -> BoolArray:
-    """
-    Return which brokers are new or were emptied, shape (brokers,): eligible and open, with less than half a share.
+    """Return which brokers are new or were emptied, shape (brokers,): eligible and open, with less than half a share.
 
     `replicas` (brokers,) counts the replicas on each broker. An even share includes the replicas of drained brokers.
     """
@@ -81,8 +78,7 @@ def underfilled(tree: RackTree, replicas: IntArray) -> BoolArray:
 
 
 def plan_topics(request: PlanRequest) -> Mapping[str, TopicPlan]:
-    """
-    Return the plan with the fewest moves in parts: one for each topic that may be changed, with its own hash.
+    """Return the plan with the fewest moves in parts: one for each topic that may be changed, with its own hash.
 
     A problem that several topics share is in the part of each. Raises MissingRackError like `plan`.
     """

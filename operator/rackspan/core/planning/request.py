@@ -20,8 +20,7 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PlanRequest:
-    """
-    A cluster, and the requirements of its topics.
+    """A cluster, and the requirements of its topics.
 
     Brokers of `tree` that are not eligible are drained. Brokers in `partitions` that are not in `tree` are permanently
     lost. `partitions` and `elsewhere` are all replicas on the brokers. `topics` are the names of the topics that may be

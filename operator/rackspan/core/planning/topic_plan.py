@@ -43,8 +43,7 @@ class Extent:
 
 @dataclass(frozen=True, slots=True)
 class PlanState:
-    """
-    Counts over the partitions of topics that may be changed, and extents over all replicas on the brokers.
+    """Counts over the partitions of topics that may be changed, and extents over all replicas on the brokers.
 
     `unfair` counts per level the partitions whose replicas are not spread fairly there. The last of `levels` are the
     brokers. `pinned` counts the partitions that match an explicit assignment which is not fair. They are not in
@@ -61,8 +60,7 @@ class PlanState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicPlan:
-    """
-    Changes with their certificate.
+    """Changes with their certificate.
 
     `moves` are the replicas to be copied, counted from the changes. `lower_bound` is the number of moves that every
     plan needs, computed independently of the changes. `removals` are the replicas by which partitions shrink; a removal
@@ -159,8 +157,7 @@ def _total(replicas: IntArray, sizes: IntArray) -> int | None:
 
 
 class Fingerprints:
-    """
-    Hashes of the input and the result of a plan, the same in every process and for any order of the input.
+    """Hashes of the input and the result of a plan, the same in every process and for any order of the input.
 
     They cover brokers with racks, eligibility and state, requirements, replicas and changes. Sizes, leaders and the ISR
     are left out, because they change while a user reviews a plan.
@@ -190,8 +187,7 @@ class Fingerprints:
 
 
 def _written(required: TopicRequirements) -> str:
-    """
-    Return the requirements of a topic that affect plans, as text.
+    """Return the requirements of a topic that affect plans, as text.
 
     Users approve plans by their hashes, so every release must write the same requirements in the same way. So this text
     does not follow renamed types and fields.

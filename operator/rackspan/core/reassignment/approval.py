@@ -1,5 +1,4 @@
-"""
-Approval: decides which parts of a plan may start now, and what the other parts wait for.
+"""Approval: decides which parts of a plan may start now, and what the other parts wait for.
 
 A part may start if a person has approved a hash that names it: the hash of the part, of all parts in its namespace, or
 of the whole plan. A part may also start automatically if its topic's policy allows this, the part has not changed for a
@@ -62,8 +61,7 @@ class Approver(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PlanPart:
-    """
-    One topic's part of a plan, if the part changes something.
+    """One topic's part of a plan, if the part changes something.
 
     `hash` is its own hash. `names` are all hashes that name the part on the topology: its own, and those of the sets of
     parts that contain it. `moves` is the number of replicas to copy, `bytes` their size, None if unknown. `automatic`
@@ -84,8 +82,7 @@ class PlanPart:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """
-    The conditions that apply to all parts.
+    """The conditions that apply to all parts.
 
     `max_moves` and `max_bytes` limit what starts automatically, None for no limit. The namespace `first` comes before
     the others. `busy` says whether something is under way. `held` is the topology's hold on all parts.
@@ -111,8 +108,7 @@ class Need:
 
 @dataclass(frozen=True, slots=True)
 class ApprovalOutcome(Generic[K]):
-    """
-    The parts that start now with their approver, and the holds of the other parts, both by topic.
+    """The parts that start now with their approver, and the holds of the other parts, both by topic.
 
     `stale` are hashes that are approved on the topology but name no part; empty unless a part waits for approval.
     `above` are the needs of the namespaces that exceed their shares of the limits.

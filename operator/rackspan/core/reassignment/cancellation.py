@@ -25,8 +25,7 @@ def cancel(
     started: Mapping[TopicPartition, tuple[int, ...]],
     racks: Racks,
 ) -> MoveDecision:
-    """
-    Return how to undo the steps under way. Partitions that have been moved, wholly or partly, stay where they are.
+    """Return how to undo the steps under way. Partitions that have been moved, wholly or partly, stay where they are.
 
     The operator cancels its own reassignments. It removes an added replica that has not replaced an old one yet, unless
     the replica is needed by now. It does not touch partitions whose replicas another client has changed or is changing,

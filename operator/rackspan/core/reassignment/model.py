@@ -16,8 +16,7 @@ def of_change(change: Change) -> TopicPartition:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """
-    The current state of the cluster as Kafka reports it.
+    """The current state of the cluster as Kafka reports it.
 
     A partition that is absent does not exist any more. `online` are the brokers that are registered and not fenced;
     `min_insync` is per topic, if known; `sizes` are bytes of one replica. A broker without an entry in `disks` counts
@@ -82,8 +81,7 @@ class WaitReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """
-    A partition that a pass does nothing about, the reason, and the brokers that it waits for, if any.
+    """A partition that a pass does nothing about, the reason, and the brokers that it waits for, if any.
 
     `min_insync` is the highest value that its topic's min.insync.replicas may have, if the config has to be lowered.
     `answer` is the message of Kafka's error, if that is the reason.

@@ -27,8 +27,7 @@ operation of a controller may have."""
 
 @dataclass(frozen=True, slots=True)
 class MoveDecision:
-    """
-    What to do now.
+    """What to do now.
 
     `alter` are new replica lists, None to cancel the reassignment under way, in the order of their importance.
     `copying` are the brokers that copy a partition now, or as soon as `alter` is done. The `postponed` partitions wait
@@ -50,8 +49,7 @@ class MoveDecision:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """
-    The copies of a plan: the number of all, the number in sync, and the same in bytes if sizes are known.
+    """The copies of a plan: the number of all, the number in sync, and the same in bytes if sizes are known.
 
     `removals` is the number of replicas by which partitions shrink, `unsized` that of copies left of unknown size.
     """
@@ -71,8 +69,7 @@ def decide(
     limits: Limits,
     racks: Racks,
 ) -> MoveDecision:
-    """
-    Return what to do about some changes of a plan. `started` are the replica lists that were last requested.
+    """Return what to do about some changes of a plan. `started` are the replica lists that were last requested.
 
     Each call continues from the observed state: only `started` is remembered.
     """

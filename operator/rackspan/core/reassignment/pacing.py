@@ -1,5 +1,4 @@
-"""
-The adaptive rate of copies: it rises slowly while no replica falls behind, and is halved at once if one does.
+"""The adaptive rate of copies: it rises slowly while no replica falls behind, and is halved at once if one does.
 
 The Admin API shows that a broker is overloaded only by followers that leave the ISR, on the broker or of its leaders,
 after replica.lag.time.max.ms (30 seconds by default). The rate is then halved, as TCP does after a lost packet
@@ -58,8 +57,7 @@ class PaceReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """
-    The current rate, in bytes per second and broker, and the state behind it. Times are seconds of any clock.
+    """The current rate, in bytes per second and broker, and the state behind it. Times are seconds of any clock.
 
     `behind` are the replicas that were behind at the last check, `fallen` those of them that fell behind since START.
     """

@@ -1,5 +1,4 @@
-"""
-The next step of a single partition: one replica at a time, without removing an in-sync replica that is still needed.
+"""The next step of a single partition: one replica at a time, without removing an in-sync replica that is still needed.
 
 A replica moves in two steps. First the operator adds the new replica to the list, so that Kafka copies it while all
 others stay. The operator removes an old replica from the list only when the ISR contains the new one. Kafka's own way
@@ -68,8 +67,7 @@ Step: TypeAlias = Settled | Copying | Add | Arrange | Elect | StepHold
 
 @dataclass(frozen=True, slots=True)
 class StepContext:
-    """
-    What a partition's step depends on, in addition to the partition.
+    """What a partition's step depends on, in addition to the partition.
 
     `min_insync` is the topic's min.insync.replicas, but no more than the larger one of the old and the new number of
     replicas. If it `is_unknown`, `min_insync` is that number, so that no replica is removed that writes may need.
@@ -92,8 +90,7 @@ class StepContext:
 def next_step(
     change: Change, state: PartitionState | None, started: tuple[int, ...] | None, around: StepContext
 ) -> Step:
-    """
-    Return the next step of a partition. `started` is the replica list that was last requested, or None.
+    """Return the next step of a partition. `started` is the replica list that was last requested, or None.
 
     If the observed list is not the requested one, it is requested again: either the call was lost, or the observed
     state is older than the call.
@@ -130,8 +127,7 @@ def without_leader(state: PartitionState, around: StepContext) -> StepHold:
 
 
 def removable(state: PartitionState, wanted: frozenset[int], around: StepContext) -> frozenset[int]:
-    """
-    Return the replicas outside `wanted` that may be removed now, until only as many as in `wanted` are left.
+    """Return the replicas outside `wanted` that may be removed now, until only as many as in `wanted` are left.
 
     The replicas that stay in sync are in as many domains of each level, and on as many brokers, as now or as `wanted`,
     whichever is less. They are no fewer than min.insync.replicas, unless fewer are in sync now.

@@ -1,5 +1,4 @@
-"""
-Replication throttles (KIP-73) of copies, only on the brokers and topics that take part.
+"""Replication throttles (KIP-73) of copies, only on the brokers and topics that take part.
 
 A throttle has two halves. Brokers have rates, in bytes per second. Topics list the replicas that the rates apply to, as
 `partition:broker,...`. Kafka intends to throttle only followers that are not in the ISR. But a follower loses the
@@ -36,8 +35,7 @@ _LONGEST = 30_000
 
 @dataclass(frozen=True, slots=True)
 class SetThrottle:
-    """
-    The values that the operator may have set: rates, in the order of the requests, or names of a list.
+    """The values that the operator may have set: rates, in the order of the requests, or names of a list.
 
     `before` is the value that an older version replaced. It is restored in the end; this version replaces nothing.
     """
@@ -172,8 +170,7 @@ def wanted_throttles(
     observed: Observed,
     rate: int,
 ) -> dict[Setting, str]:
-    """
-    Return the throttles that the copies under way need: `rate` bytes per second on each sending or receiving broker.
+    """Return the throttles that the copies under way need: `rate` bytes per second on each sending or receiving broker.
 
     `throttled` are topics with throttles, whose lists are kept up to date. Offline brokers take no part in a copy, and
     no throttle can be set on them.

@@ -1,5 +1,4 @@
-"""
-The partitions that a pass checks: at intervals all, otherwise those in progress and the next ones in the queue.
+"""The partitions that a pass checks: at intervals all, otherwise those in progress and the next ones in the queue.
 
 A plan of a hundred thousand partitions has about twenty under way. To read and check all of them every few seconds
 would cost the brokers and this process more than the moves do.

@@ -1,5 +1,4 @@
-"""
-Examination of all partitions of a cluster: what is wrong, how severe it is, and what would fix it.
+"""Examination of all partitions of a cluster: what is wrong, how severe it is, and what would fix it.
 
 The operator, the command line and the Spark job all call `examine`, so they share one set of rules.
 """

@@ -10,8 +10,7 @@ from rackspan.core.topology import BrokerLocation, RackTree
 
 @dataclass(frozen=True)
 class BrokerLocations:
-    """
-    The brokers of a cluster and the levels of its rack tree.
+    """The brokers of a cluster and the levels of its rack tree.
 
     If some racks are not known and `ignore_missing` is not set, partitions on those brokers are not judged.
     """

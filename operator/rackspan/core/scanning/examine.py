@@ -1,5 +1,4 @@
-"""
-The rules, applied to all partitions at once. Each rule is a function that returns findings.
+"""The rules, applied to all partitions at once. Each rule is a function that returns findings.
 
 A broker that is not online is one finding. Its consequences are no findings of their own: that its replicas are not in
 sync, do not lead, or are on a broker that must not hold them.
@@ -31,8 +30,7 @@ _held_against = attrgetter("replication_factor", "spread", "include", "exclude",
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Examined:
-    """
-    The findings, and the compliance of each partition, shape (partitions,).
+    """The findings, and the compliance of each partition, shape (partitions,).
 
     `broken`: out of compliance. `moves_of`: the fewest moves that fix the partition. `judged`: whether both are known.
     `unfair` counts, per level, the partitions with an unfair split in that level.
@@ -52,8 +50,7 @@ def examine(
     requirements: ClusterRequirements,
     fewest_replicas: IntArray | None = None,
 ) -> Examined:
-    """
-    Examine partitions by every rule about partitions or topics.
+    """Examine partitions by every rule about partitions or topics.
 
     `min_insync`, shape (topics,), is `min.insync.replicas`, whether it is set on the topic or inherited. If the
     partitions of a topic come in several portions, each portion returns the findings about the topic; duplicates have
@@ -150,8 +147,7 @@ def _lagging(partitions: Partitions) -> IntArray:
 def _offline_brokers(
     locations: BrokerLocations, partitions: Partitions, away: BoolArray, moves_of: IntArray
 ) -> Findings:
-    """
-    Return one finding for each broker that is not online and holds replicas, with the number of its partitions.
+    """Return one finding for each broker that is not online and holds replicas, with the number of its partitions.
 
     If the broker is not in the cluster or is drained, its replicas have to move, and the finding has their moves.
     """
@@ -257,8 +253,7 @@ def _insync(
     broken: BoolArray,
     required: TopicRequirements,
 ) -> Iterator[Findings]:
-    """
-    Compare `min.insync.replicas` with the required durability, except for replicas known to be misplaced.
+    """Compare `min.insync.replicas` with the required durability, except for replicas known to be misplaced.
 
     If racks are missing, return only findings that are true for all possible racks of those brokers. The bounds are
     loosest if each of them is alone in its domain.

@@ -42,8 +42,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Findings:
-    """
-    Findings, shape (findings,) each.
+    """Findings, shape (findings,) each.
 
     `rule`, `severity` and `reason` are indexes into RULES, SEVERITIES and REASONS. `topic` is an index into the names
     of the examined topics, `level` an index into the tree's levels, `domain` an index into the domains of that level.
@@ -85,8 +84,7 @@ class Findings:
         return Findings(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def ids(self, cluster: str, names: Sequence[str], tree: RackTree) -> npt.NDArray[np.int64]:
-        """
-        Return the 64-bit ids, shape (findings,): hashes of what is wrong and where, but not of how much.
+        """Return the 64-bit ids, shape (findings,): hashes of what is wrong and where, but not of how much.
 
         Ids depend on names, never on the order of lists. For a partition that is offline, the broker and the reason
         only describe the fix, so they are not part of the id.

@@ -88,8 +88,7 @@ def message(facts: Facts) -> str:
 
 
 def fix(facts: Facts, options: str = "", topology: str | None = None, away: Collection[int] = ()) -> str:
-    """
-    Return what would fix a finding.
+    """Return what would fix a finding.
 
     A plan command gets the `options` with which the cluster was judged, or the key of its RackTopology. `away` are all
     brokers that hold replicas but are not in the cluster.
@@ -141,8 +140,7 @@ def _drain(away: Collection[int], plan: str) -> str:
 
 
 def _return(facts: Facts) -> str:
-    """
-    Return which brokers have to come back to give a partition a leader.
+    """Return which brokers have to come back to give a partition a leader.
 
     A broker of the ISR or ELR has all committed writes (KIP-966) if it stopped cleanly. Kafka checks that when the
     broker comes back: after an unclean stop, the broker leaves the ELR and does not lead.
@@ -159,8 +157,7 @@ def _return(facts: Facts) -> str:
 
 
 def moves_that_fix(moves: int, broken: int, by_rule: Mapping[str, int]) -> str:
-    """
-    Return what would fix `broken` partitions, from the counts of all findings by rule.
+    """Return what would fix `broken` partitions, from the counts of all findings by rule.
 
     No move fixes an unsatisfiable partition. If topics differ from their declared replication factor, `moves` includes
     the moves for that factor.

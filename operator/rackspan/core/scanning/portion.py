@@ -16,8 +16,7 @@ from rackspan.core.topology import IntArray, RackTree
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopicTally:
-    """
-    Totals of the topics that have partitions in a portion, shape (topics,) each.
+    """Totals of the topics that have partitions in a portion, shape (topics,) each.
 
     `topic` is an index into the names. `replication_factor` is the lowest of the topic's partitions. `bytes` is the sum
     over all replicas, -1 if no size is known. `move_bytes` is what `moves` copy, -1 if one of these sizes is not known.
@@ -38,8 +37,7 @@ class TopicTally:
 
 @dataclass(frozen=True, slots=True)
 class DomainTotals:
-    """
-    The contents of one domain. The last level is `broker`, with broker ids as domains.
+    """The contents of one domain. The last level is `broker`, with broker ids as domains.
 
     `leaders` counts preferred leaders, `leading` the present leaders. `offline`, `not_writable` and `last_replica`
     count partitions in these states after the loss of the domain. `bytes` is None if no size of a replica there, or no

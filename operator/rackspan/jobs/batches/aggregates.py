@@ -25,8 +25,7 @@ _RANKED: Final = pa.array([str(severity) for severity in SEVERITIES])
 
 
 def findings(every: pa.Table) -> pa.Table:
-    """
-    Return each finding once, from the findings of several portions.
+    """Return each finding once, from the findings of several portions.
 
     A topic whose partitions were judged in several portions may have a finding in each. The finding with the largest
     absolute excess is taken, and of two that differ in sign the negative one. Their moves are summed up. Findings that
@@ -63,8 +62,7 @@ def topics(every: pa.Table) -> pa.Table:
 
 
 def holdings(every: pa.Table) -> pa.Table:
-    """
-    Return what each domain of each level, and each broker, holds, and the effect of its loss.
+    """Return what each domain of each level, and each broker, holds, and the effect of its loss.
 
     A portion that has no replica in a domain has 0 bytes there. Such a portion does not make the domain's size known.
     """
@@ -173,8 +171,7 @@ def _shares(writes: pa.Table) -> dict[str, pa.Array]:
 
 
 def days(scans: pa.Table) -> pa.Table:
-    """
-    Sum up the scans of each day (UTC), the first day first.
+    """Sum up the scans of each day (UTC), the first day first.
 
     Columns: `date`, `scans` (how many), `compliant_share` (mean over the scans, from 0 to 1), `findings` and `critical`
     (the most of any scan), `violation_minutes` (of all topics together).

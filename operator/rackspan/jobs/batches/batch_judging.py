@@ -19,8 +19,7 @@ _ROWS = 200_000
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """
-    The criteria by which a cluster's partitions are judged. Spark sends them to every worker once.
+    """The criteria by which a cluster's partitions are judged. Spark sends them to every worker once.
 
     `cluster_id` is Kafka's id, or empty if it is not known. The ids of findings include it, so they do not change when
     users rename the cluster. `producers` is the number of producers by `client.rack`. Without producers, writes are not

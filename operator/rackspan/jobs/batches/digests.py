@@ -17,8 +17,7 @@ _NUMBERS = ("partitions", "replicas", "non_compliant", "offline", "under_replica
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """
-    The digest of a part of a scan. Its size does not depend on the number of partitions.
+    """The digest of a part of a scan. Its size does not depend on the number of partitions.
 
     `totals` is one row: sums over topics, with `topics` and `non_compliant_topics`. `counts` has the number of
     `findings` and of `new` ones, and the earliest `first_seen`, by rule and severity. `by_broker` and `by_domain` are
@@ -42,8 +41,7 @@ class Digest:
 
 
 def digest(judged: Judged, found: pa.Table, topics: pa.Table, producers: Mapping[str, int]) -> Digest:
-    """
-    Return the digest of a part of a scan.
+    """Return the digest of a part of a scan.
 
     `found` are its findings, with `first_seen` and `new`. `topics` are its topics, with `findings`, `worst`,
     `first_seen` and `violation_minutes`. Of `judged`, only `holdings`, `unfair` and `writes` are used.

@@ -1,5 +1,4 @@
-"""
-Arrow schemas of the tables that the job reads, passes between its steps and keeps.
+"""Arrow schemas of the tables that the job reads, passes between its steps and keeps.
 
 A table of the history may gain columns but never lose or change one. In older files, new columns read as null.
 """
@@ -22,8 +21,7 @@ PARTITIONS: Final = pa.schema(
         ("unread", pa.string()),
     ]
 )
-"""
-The rows that a reader returns, one per partition. `leader` is -1 if there is none, `size_bytes` is -1 if not known.
+"""The rows that a reader returns, one per partition. `leader` is -1 if there is none, `size_bytes` is -1 if not known.
 `min_insync` and `fewest_replicas` (the least number of replicas of a partition) are those of the whole topic.
 
 A topic that could not be read has one row instead, with its name, and the reason in `unread`.

@@ -104,8 +104,7 @@ class DeltaTables:
     def read(
         self, table: DeltaTable, name: str, cluster: str, columns: Sequence[str], where: pc.Expression
     ) -> Iterator[pa.Table]:
-        """
-        Yield columns of a cluster's rows, part by part. A column that the table does not have yet is null.
+        """Yield columns of a cluster's rows, part by part. A column that the table does not have yet is null.
 
         `where` may use only the columns that every table has. Files without such rows according to the log are skipped.
         """
@@ -134,8 +133,7 @@ class DeltaTables:
             yield self.file(name, cluster, month, uuid.uuid4().hex, rows)
 
     def _rows(self, path: str, schema: pa.Schema) -> Iterator[pa.Table]:
-        """
-        Yield the rows of a file, part by part.
+        """Yield the rows of a file, part by part.
 
         The rows are read in this thread: a dataset uses other threads, for which Python does not wait when it exits.
         Text is cast, because files that an earlier version has changed may have another type than is declared.
@@ -176,8 +174,7 @@ class DeltaTables:
                 self._commit(name, table, files)
 
     def append_once(self, name: str, cluster: str, scans: Sequence[str], file: AddAction) -> bool:
-        """
-        Add a file of scans. Return False, and add nothing, if the table already has one of these scans.
+        """Add a file of scans. Return False, and add nothing, if the table already has one of these scans.
 
         This holds for two concurrent writers, too. Everything added before is synced to the disk first.
         """
@@ -202,8 +199,7 @@ class DeltaTables:
             )
 
     def delete(self, name: str, cluster: str, where: pc.Expression) -> None:
-        """
-        Delete rows of a cluster. `where` may use only the columns that every table has.
+        """Delete rows of a cluster. `where` may use only the columns that every table has.
 
         The other rows of the same files are written to new files, in the format of `file`. The deletion of delta-rs is
         not used, because it writes text as a type that Arrow cannot filter (delta-rs, issue 4579).

@@ -43,8 +43,7 @@ class _Manifest(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def migrate(old: str, history: History, announce: Callable[[str], None]) -> int:
-    """
-    Copy all scans of the old layout that `history` does not have, and return their number. Does not change `old`.
+    """Copy all scans of the old layout that `history` does not have, and return their number. Does not change `old`.
 
     `announce` is called with every cluster and month before its scans. Raises HistoryError if a file of `old` cannot
     be read, or `history` cannot be written. Another call continues with the missing scans.

@@ -1,5 +1,4 @@
-"""
-SQL queries over a history, run by DataFusion, the engine of the Delta library.
+"""SQL queries over a history, run by DataFusion, the engine of the Delta library.
 
 Each table of the history has a view with the rows of committed scans, and the time of their scan. Two column names are
 reserved words in SQL: `cluster` is `cluster_name` in the views, and `group` is `consumer_group`. The files in `views/`
@@ -45,8 +44,7 @@ def views() -> tuple[View, ...]:
 
 
 def table_view(name: str, kept: Collection[str], age: str) -> str:
-    """
-    Return the query of a table's view, over the stored tables, which are named `kept_…`.
+    """Return the query of a table's view, over the stored tables, which are named `kept_…`.
 
     `kept` are the columns that the stored table has. A column that it does not have yet is null. `age` is the engine's
     expression for the minutes from `r.first_seen` to `s.finished_at`.
@@ -61,8 +59,7 @@ def table_view(name: str, kept: Collection[str], age: str) -> str:
 
 
 def query(location: str, sql: str) -> pa.Table:
-    """
-    Return the rows of a query over the history at `location`.
+    """Return the rows of a query over the history at `location`.
 
     Raises HistoryError if the history cannot be read or has no scans, or if `sql` is not a query or fails.
     """

@@ -1,5 +1,4 @@
-"""
-The history of scans: one Delta table per kind of record, partitioned by cluster and month.
+"""The history of scans: one Delta table per kind of record, partitioned by cluster and month.
 
 A scan adds its files to each table, and its row in `scans` last. Readers use rows of other tables only if `scans` has
 the same `attempt`, so a scan is visible completely or not at all. Only the first commit of a scan id counts. Scans are
@@ -175,8 +174,7 @@ class ScanWriter:
         self._files = {}
 
     def commit(self, scans: pa.Table, documents: Sequence[bytes]) -> bool:
-        """
-        Add rows of `scans`, which make the attempt visible. Return False if one of the scans exists already.
+        """Add rows of `scans`, which make the attempt visible. Return False if one of the scans exists already.
 
         Files that are not part of their tables yet are added first. `documents` are JSON, in the order of the rows.
         """

@@ -17,8 +17,7 @@ _SHORT_DAYS: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class HistoryTrend:
-    """
-    The trend of a cluster, including the scan that is being written.
+    """The trend of a cluster, including the scan that is being written.
 
     `violation_minutes` are sums over the whole history, by requested topic. `broker_flaps` is how often a broker went
     online or offline in the last seven days, by broker id, without zeros. `days` are rows of `aggregates.days`. `hours`

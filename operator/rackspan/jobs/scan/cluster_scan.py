@@ -1,5 +1,4 @@
-"""
-The scan of a cluster: read it, judge it, compare it with the previous scan, write the history and the document.
+"""The scan of a cluster: read it, judge it, compare it with the previous scan, write the history and the document.
 
 The commit makes everything that a scan has written visible at once. A scan that ends earlier does not change the
 history.
@@ -66,8 +65,7 @@ class ScanRun:
 def scan_cluster(
     engine: Engine, cluster: ScannedCluster, run: ScanRun, progress: StepProgress, warn: Callable[[str], None]
 ) -> ScanDocument:
-    """
-    Scan one cluster and return the document. If the history has the scan id already, return its document instead.
+    """Scan one cluster and return the document. If the history has the scan id already, return its document instead.
 
     Raises ClusterError if the cluster or its data cannot be read, HistoryError if the history cannot.
     """
@@ -90,8 +88,7 @@ def failed(cluster: str, run: ScanRun, reason: str, message: str) -> ScanDocumen
 
 
 class _Scan:
-    """
-    A running scan.
+    """A running scan.
 
     The engine returns results part by part. Each part is written to the history, and only its digest stays in memory.
     """
@@ -141,8 +138,7 @@ class _Scan:
         return document
 
     def _tidy(self, history: History, entry: ScanEntry) -> None:
-        """
-        Compact and expire the history, if this is the first scan of a day.
+        """Compact and expire the history, if this is the first scan of a day.
 
         The scan is committed already, so an error here is only a warning. The next day's first scan tries again.
         """

@@ -17,8 +17,7 @@ _TIME: Final = TABLES["findings"].field("first_seen").type
 
 
 class Comparison:
-    """
-    The comparison of a scan with the previous one, part by part. Each finding and each topic must be passed once.
+    """The comparison of a scan with the previous one, part by part. Each finding and each topic must be passed once.
 
     It holds 17 bytes for each of the previous scan's findings, and the names of topics that were out of compliance.
     """
@@ -39,8 +38,7 @@ class Comparison:
         """Topics that were out of compliance at the previous scan and were not passed to `topics` so far."""
 
     def findings(self, found: pa.Table) -> pa.Table:
-        """
-        Return findings with the columns `first_seen` and `new`.
+        """Return findings with the columns `first_seen` and `new`.
 
         `first_seen` is taken from the previous scan's finding with the same id, else it is the time of this scan.
         """
@@ -52,8 +50,7 @@ class Comparison:
         )
 
     def topics(self, topics: pa.Table) -> pa.Table:
-        """
-        Return topics with the column `violation_minutes`.
+        """Return topics with the column `violation_minutes`.
 
         A topic that was out of compliance at the previous scan gets the minutes since then, every other topic 0.
         """

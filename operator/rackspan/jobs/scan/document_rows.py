@@ -46,8 +46,7 @@ def timestamp(when: datetime | None) -> str | None:
 
 
 def finding_rows(rows: Iterable[Row], topology: str | None = None, away: Collection[int] = ()) -> list[FindingRow]:
-    """
-    Return findings with their messages and fixes.
+    """Return findings with their messages and fixes.
 
     `rows` have the columns of the table `findings`. Rows of an unknown rule, written by a newer version, are left out.
     `topology` is the key of the RackTopology by which the cluster is judged. `away` are all brokers that are offline
@@ -88,8 +87,7 @@ def unread_warnings(unread: Mapping[str, str]) -> list[str]:
 def summary(
     totals: Row, counted: Iterable[Row], unfair: Iterable[Row], locations: BrokerLocations, unread: int
 ) -> Summary:
-    """
-    Return the summary of a scan.
+    """Return the summary of a scan.
 
     `totals` are sums over all topics, with and without findings. `counted` has the number of findings by rule and
     severity, and when the oldest was first seen. `unfair` has the number of unfairly split partitions by level.
@@ -183,8 +181,7 @@ def topic_rows(topics: Iterable[Row], managed: Mapping[str, object], minutes: Ma
 def writes(
     by_rack: Iterable[Row], by_topic: Iterable[Row], producers: Mapping[str, int], locations: BrokerLocations
 ) -> Writes | None:
-    """
-    Return how near producers write, or None if no producers are given.
+    """Return how near producers write, or None if no producers are given.
 
     The rows are those of `aggregates.written_by_rack` and `written_by_topic`. `producers` is the number of producers by
     `client.rack`.

@@ -13,8 +13,7 @@ Advance = Callable[[int, int], None]
 """Called with the number of slices that are judged, and the number of all slices."""
 
 Engine = Callable[[ScannedCluster, Collection[str], Advance], Iterator[Judged]]
-"""
-Read and judge a cluster, and yield the result of each slice, in any order. The second argument are topics to read by
+"""Read and judge a cluster, and yield the result of each slice, in any order. The second argument are topics to read by
 name, because the cluster may not list them. Raises ClusterError.
 """
 

@@ -14,8 +14,7 @@ SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
 
 @dataclass(frozen=True, slots=True)
 class ScanRequest:
-    """
-    What to scan, on which engine, how Spark runs, and what is kept. Exactly one of the first four fields is set.
+    """What to scan, on which engine, how Spark runs, and what is kept. Exactly one of the first four fields is set.
 
     `slices` is the least number of slices in which Spark reads a cluster. `driver_memory` is in Java's notation, such
     as `2g`. `producers` is the number of producers by `client.rack`, and replaces the producers of the RackTopology.

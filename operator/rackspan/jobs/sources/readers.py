@@ -1,5 +1,4 @@
-"""
-Readers of clusters: of a live cluster, a snapshot file and a synthetic cluster.
+"""Readers of clusters: of a live cluster, a snapshot file and a synthetic cluster.
 
 Each reader splits its cluster into slices of whole topics, at least `least` slices if possible, and reads a slice as
 Arrow batches with the columns PARTITIONS. Readers and slices are sent to Spark's workers.
@@ -24,8 +23,7 @@ _TOPICS_AT_ONCE = 2_000
 
 @dataclass(frozen=True, slots=True)
 class LiveReader:
-    """
-    The reader of a live cluster. A slice is a list of topic names and is read with its own Kafka clients.
+    """The reader of a live cluster. A slice is a list of topic names and is read with its own Kafka clients.
 
     Topics that are deleted meanwhile are left out. A topic that cannot be read has a row with the reason in `unread`.
     """

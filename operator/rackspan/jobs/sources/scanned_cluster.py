@@ -37,8 +37,7 @@ class ClusterError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ScannedCluster:
-    """
-    A cluster that is ready to be scanned.
+    """A cluster that is ready to be scanned.
 
     `name` is for people, `partitions` is the approximate number of partitions. `throttle` is the most bytes per second
     that a broker copies, or None for no limit. `groups` and `warnings` are parts of the document that are known before
@@ -86,8 +85,7 @@ def from_file(file: Path, levels: Sequence[str] = ()) -> ScannedCluster:
 
 
 def live(name: str, properties: Mapping[str, str | int | bool], levels: Sequence[str] = ()) -> ScannedCluster:
-    """
-    Return a live cluster, judged by the racks that its brokers report. Its brokers are read from Kafka here.
+    """Return a live cluster, judged by the racks that its brokers report. Its brokers are read from Kafka here.
 
     Raises FailureError if Kafka does not respond, ClusterError if the racks do not form a tree.
     """

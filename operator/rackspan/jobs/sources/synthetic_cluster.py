@@ -15,8 +15,7 @@ _PORTION = 200_000
 
 @dataclass(frozen=True, slots=True)
 class SyntheticCluster:
-    """
-    One region of three zones, in racks of ten brokers; replication factor 3. The same fields give the same cluster.
+    """One region of three zones, in racks of ten brokers; replication factor 3. The same fields give the same cluster.
 
     `broken` is the share (0 to 1) of partitions with two replicas in one zone. `behind` is the share of partitions with
     a replica out of sync.

@@ -24,8 +24,7 @@ from rackspan.reports.group_rows import group_rows, racks_of_hosts
 
 
 def from_topology(seen: ScanInputs) -> ScannedCluster:
-    """
-    Return a live cluster, judged by its RackTopology and its KafkaTopics. Consumer groups are read here.
+    """Return a live cluster, judged by its RackTopology and its KafkaTopics. Consumer groups are read here.
 
     Raises ClusterError if the RackTopology's status does not list all brokers or has racks by an earlier spec, if
     another cluster responds, or if the racks do not form a tree. Raises FailureError if Kafka does not respond.

@@ -1,5 +1,4 @@
-"""
-Writes the archive of the classes that Spark's JVM loads. With the archive, a JVM starts in half the time.
+"""Writes the archive of the classes that Spark's JVM loads. With the archive, a JVM starts in half the time.
 
 Run as `python -m rackspan.jobs.spark.class_archive`. The scan's image includes the archive, which has about 120 MB.
 """

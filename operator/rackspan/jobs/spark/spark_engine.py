@@ -26,8 +26,7 @@ _DEFECTS = frozenset({"PythonException", "SparkException", "Py4JJavaError"})
 
 
 def on_spark(spark: SparkSession, least: int) -> Engine:
-    """
-    Return the engine that uses this session: one task lists the slices, then one task runs for each slice.
+    """Return the engine that uses this session: one task lists the slices, then one task runs for each slice.
 
     `least` is the least number of slices.
     """

@@ -31,8 +31,7 @@ class SparkStartError(Exception):
 
 
 def spark_session(master: str | None, memory: str = "2g") -> SparkSession:
-    """
-    Start a session, or return the running one.
+    """Start a session, or return the running one.
 
     If `master` is None, the master of spark-submit is used, or else all cores of this machine. `memory` is the driver's
     heap in Java's notation, and in local mode the whole heap of Spark. Settings in `PYSPARK_SUBMIT_ARGS` win.

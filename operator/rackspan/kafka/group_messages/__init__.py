@@ -1,5 +1,4 @@
-"""
-The requests that describe groups of KIP-848 (consumer protocol), KIP-932 (share) and KIP-1071 (streams).
+"""The requests that describe groups of KIP-848 (consumer protocol), KIP-932 (share) and KIP-1071 (streams).
 
 kafka-python does not have these messages. The JSON files define their fields in the order of Kafka's protocol.
 """

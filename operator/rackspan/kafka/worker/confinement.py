@@ -33,8 +33,7 @@ _FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 
 
 def confine(memory: int, niceness: int) -> None:
-    """
-    Limit this process to `memory` bytes of data, and to the other limits of this module. Call before threads start.
+    """Limit this process to `memory` bytes of data, and to the other limits of this module. Call before threads start.
 
     `niceness` is added to the parent's niceness (nice(2)). The kernel kills the process when its parent ends.
     """

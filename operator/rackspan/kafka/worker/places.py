@@ -26,8 +26,7 @@ _PATIENCE = 45.0
 
 @dataclass(frozen=True, slots=True)
 class WorkerLimits:
-    """
-    The limits of worker processes; memory is in bytes.
+    """The limits of worker processes; memory is in bytes.
 
     Topologies of `trusted` namespaces share a worker. Each other namespace has a separate worker, `most_untrusted` at a
     time.
@@ -97,8 +96,7 @@ class Places:
         self._running.pop(boundary, None)
 
     def fail(self, boundary: Boundary, failure: Failure, suspects: Collection[ObjectKey], now: float) -> None:
-        """
-        Give up the place: the worker failed.
+        """Give up the place: the worker failed.
 
         `suspects` are the topologies with calls in progress. Trusted suspects are isolated for a while, so that a Kafka
         that crashes its client does not crash the clients of other topologies again.

@@ -1,5 +1,4 @@
-"""
-The charts, as Bokeh's JSON: the trend by day, and the heat maps of replicas and leaders.
+"""The charts, as Bokeh's JSON: the trend by day, and the heat maps of replicas and leaders.
 
 The browser sets the colours, because only the browser knows whether the page is light or dark. Bokeh's formatters in
 JavaScript are not used: they need `eval`, which the policy of the page forbids.

@@ -25,8 +25,7 @@ _SCRIPTS = ("page.js", "map.js", "findings.js", "whatif.js", "charts.js")
 
 
 def render(document: ScanDocument) -> str:
-    """
-    Return the page of a scan.
+    """Return the page of a scan.
 
     The template escapes every text of the document. The page's own policy allows its scripts by their hashes and
     forbids everything else, so a text that is not escaped still cannot run.

@@ -23,8 +23,7 @@ _EFFECTS: tuple[tuple[str, Callable[[WhatIf], int]], ...] = (
 
 
 def smallest_loss(document: ScanDocument) -> Loss | None:
-    """
-    Return the smallest domain whose loss takes partitions offline, else the smallest that stops writes, else None.
+    """Return the smallest domain whose loss takes partitions offline, else the smallest that stops writes, else None.
 
     Brokers are smaller than every domain, and lower levels are smaller than higher ones. The worst of a kind is named.
     Effects that exist without a loss do not count: the loss of an offline broker changes nothing.

@@ -1,5 +1,4 @@
-"""
-The placement engine: functions over matrices of partitions and replicas, with one pass per level of the tree.
+"""The placement engine: functions over matrices of partitions and replicas, with one pass per level of the tree.
 
 - `allocation`: new partitions. Quotas per broker, and from the quotas the replicas of each partition
 - `repair`: partitions that do not meet their requirements, with the fewest moves

@@ -13,8 +13,7 @@ ByteSums = FloatArray
 
 @dataclass(slots=True, eq=False)
 class Loads:
-    """
-    Replicas, leaders and bytes per broker, shape (brokers,) each, in depth-first order.
+    """Replicas, leaders and bytes per broker, shape (brokers,) each, in depth-first order.
 
     Code that moves replicas must update the loads.
     """
@@ -62,8 +61,7 @@ class Loads:
 
 
 def bytes_on(placed: IntArray, size_bytes: IntArray, brokers: int) -> ByteSums:
-    """
-    Return the bytes on each broker, shape (brokers,), from rows of positions and the bytes of one replica per row.
+    """Return the bytes on each broker, shape (brokers,), from rows of positions and the bytes of one replica per row.
 
     A position of -1 means no replica. An unknown size, -1, counts as 0.
     """

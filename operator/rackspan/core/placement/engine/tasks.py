@@ -8,8 +8,7 @@ from rackspan.core.topology import BoolArray, IntArray, RackTree
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """
-    Partitions under the same rules, by their row numbers.
+    """Partitions under the same rules, by their row numbers.
 
     `rows` has the shape (partitions,). `tree` has the eligible brokers, `size` is the replication factor, `skews` are
     those of `rackspan.core.compliance.allowed_skews`, and `preferred` (brokers,) marks the brokers that should lead.

@@ -1,5 +1,4 @@
-"""
-Weighted draws of one candidate, where each draw excludes some candidates.
+"""Weighted draws of one candidate, where each draw excludes some candidates.
 
 The candidates form a line and each has a weight, so a number below the sum of the weights selects one candidate. The
 excluded candidates are a few stretches of the line, whose weight is skipped. That takes time in proportion to the
@@ -26,8 +25,7 @@ def drawn(
     last: IntArray,
     fraction: FloatArray,
 ) -> IntArray:
-    """
-    Draw for each row a candidate from `low` up to but not including `high`, or -1 if none of them has a weight.
+    """Draw for each row a candidate from `low` up to but not including `high`, or -1 if none of them has a weight.
 
     `first` and `last` (rows, stretches) bound the stretches that each row excludes. They are disjoint, in order, and
     between `low` and `high`; empty stretches may be anywhere. `fraction` (rows,), from 0 up to 1, selects the candidate
@@ -70,8 +68,7 @@ def turns(values: IntArray) -> IntArray:
 
 
 def poured(lies: IntArray, able: BoolArray, bounds: IntArray, amount: IntArray) -> IntArray:
-    """
-    Return how many of the `amount` (stretches,) each candidate gets, so that each stretch ends as even as possible.
+    """Return how many of the `amount` (stretches,) each candidate gets, so that each stretch ends as even as possible.
 
     `lies` (candidates,) is the present load, `able` marks the candidates that may get any, and `bounds`
     (stretches + 1,) are the starts of the stretches; none is empty. The amount of a stretch without able candidates is

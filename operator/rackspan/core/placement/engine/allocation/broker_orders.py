@@ -1,5 +1,4 @@
-"""
-A sequence of orders of the brokers, in which neighbours vary as much as possible.
+"""A sequence of orders of the brokers, in which neighbours vary as much as possible.
 
 Every order is depth-first: the brokers of a domain are adjacent. The children of a domain are arranged on a clock with
 a prime number of hours, and child `x` is at hour `x * t` in order `t`. So the distance of any two children takes all

@@ -1,5 +1,4 @@
-"""
-How many replicas of a whole topic each domain gets, computed like water that is poured over the present load.
+"""How many replicas of a whole topic each domain gets, computed like water that is poured over the present load.
 
 With `count` partitions a domain can get between `count * low` and `count * high` replicas. Of all totals within these
 bounds, this module returns those that make the load of the brokers as even as possible. It pours water into the tree
@@ -20,8 +19,7 @@ _POUR = 0x700
 
 
 def quotas(tree: RackTree, windows: Windows, count: int, load: IntArray, seed: int) -> IntArray:
-    """
-    Return the replicas for each broker, shape (brokers,). Each domain gets between `count * low` and `count * high`.
+    """Return the replicas for each broker, shape (brokers,). Each domain gets between `count * low` and `count * high`.
 
     `load` is the present number of replicas on each broker, shape (brokers,), depth-first. `windows` must be feasible.
     """

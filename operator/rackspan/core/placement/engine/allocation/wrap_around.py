@@ -1,5 +1,4 @@
-"""
-Split the replicas of each broker over partitions, exactly and for all levels at once.
+"""Split the replicas of each broker over partitions, exactly and for all levels at once.
 
 Put the replicas of the topic in a line, so that those of a broker and those of a domain are adjacent. Break the line
 into as many rows as a partition has replicas. Then each column is a partition (McNaughton's wrap-around rule, called
@@ -30,8 +29,7 @@ _AT_ONCE = 1 << 16  # replicas per step, so that their arrays stay in the proces
 
 
 def wrap_around(tree: RackTree, quota: IntArray, count: int, seed: int) -> IntArray:
-    """
-    Split `quota`, the replicas of each broker (see `quotas`), over `count` partitions.
+    """Split `quota`, the replicas of each broker (see `quotas`), over `count` partitions.
 
     Returns depth-first broker positions of shape (replicas, count). The order within a partition is arbitrary.
     """

@@ -1,5 +1,4 @@
-"""
-Even loads by augmenting paths: chains of hand-overs from a loaded broker to a less loaded one.
+"""Even loads by augmenting paths: chains of hand-overs from a loaded broker to a less loaded one.
 
 Brokers hold items (leaders of partitions, replicas) and can hand some of them over to certain other brokers. If the
 possible distributions of items form an M-convex set, as for leaders and for fair placements, the load vector is as even
@@ -39,8 +38,7 @@ class Graph(Protocol):
         """The brokers that hold an item or could get one, shape (brokers,)."""
 
     def handovers(self, givers: BoolArray, takers: BoolArray, deficit: IntArray) -> tuple[IntArray, IntArray, IntArray]:
-        """
-        Return partition, slot and taker of hand-overs from `givers` to `takers`, as parallel arrays.
+        """Return partition, slot and taker of hand-overs from `givers` to `takers`, as parallel arrays.
 
         There is at least one to each taker that a giver can reach. If that includes takers with a `deficit` (brokers,),
         there are as many to these as there may be chains, and hand-overs to other takers may be missing.
@@ -82,8 +80,7 @@ class Chain:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
-    """
-    The brokers that a search has reached, the targets it met, and hand-overs to each broker from one step nearer.
+    """The brokers that a search has reached, the targets it met, and hand-overs to each broker from one step nearer.
 
     `partition` and `slot` are parallel; the hand-overs to broker b are those from `first[b]` up to `first[b + 1]`.
     """
@@ -97,8 +94,7 @@ class Search:
 
 
 def search(graph: Graph, sources: BoolArray, deficit: IntArray, passable: BoolArray) -> Search:
-    """
-    Search from `sources` over `passable` brokers until targets are met, by the fewest hand-overs.
+    """Search from `sources` over `passable` brokers until targets are met, by the fewest hand-overs.
 
     `deficit` (brokers,) is the deficit of targets in items, 0 for other brokers.
     """
@@ -126,8 +122,7 @@ def search(graph: Graph, sources: BoolArray, deficit: IntArray, passable: BoolAr
 
 
 class Chains:
-    """
-    Chains from the sources of a search. No two chains share a partition.
+    """Chains from the sources of a search. No two chains share a partition.
 
     `gives` (brokers,) is the number of chains that may begin at each source. It is counted down.
     """
@@ -193,8 +188,7 @@ def level(graph: Graph) -> None:
 
 
 def _cut(graph: Graph, part: BoolArray, cut: int) -> BoolArray | None:
-    """
-    Hand over from brokers with more than `cut` to brokers with less, until no chain connects them.
+    """Hand over from brokers with more than `cut` to brokers with less, until no chain connects them.
 
     Returns the brokers that those with more can still reach, or None if no broker has more or none has less.
     """

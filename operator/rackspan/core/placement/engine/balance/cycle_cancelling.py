@@ -1,5 +1,4 @@
-"""
-Rebalancing with the fewest moves by cancelling negative cycles: unnecessary moves are undone.
+"""Rebalancing with the fewest moves by cancelling negative cycles: unnecessary moves are undone.
 
 Brokers are the nodes of a graph. An arc leads from one broker to another if some partition could hand over a replica.
 Its cost is what that adds to the moves: 1 if the giver held the partition initially, -1 if the taker did, 0 if both or
@@ -47,8 +46,7 @@ _Step = tuple[int, int, int, int]  # partition, column, giver, taker
 
 
 class Exchanges:
-    """
-    All possible hand-overs between two brokers, counted by cost.
+    """All possible hand-overs between two brokers, counted by cost.
 
     All replicas of `graph` may change hands. Its rows are fair placements, and are updated. `size_bytes` (partitions,)
     decides between partitions: the smallest are moved, the largest are moved back.

@@ -1,5 +1,4 @@
-"""
-Disk usage: fewer bytes on the fullest brokers, without any other cost.
+"""Disk usage: fewer bytes on the fullest brokers, without any other cost.
 
 Two brokers with different numbers of bytes exchange two followers, if each follower could be on the other broker.
 Or one follower goes to a broker with one replica fewer. The number of moves, the evenness of replicas and the leaders
@@ -29,8 +28,7 @@ _PICK = 0xA00
 
 
 def even_bytes(replicas: PlacedReplicas, size_bytes: IntArray, load: ByteSums) -> None:
-    """
-    Lower the bytes of the fullest brokers by exchanging followers (all columns but the first).
+    """Lower the bytes of the fullest brokers by exchanging followers (all columns but the first).
 
     `size_bytes` (partitions,) are the bytes of one replica, -1 if unknown. `load` (brokers,), in bytes, is updated.
     """
@@ -47,8 +45,7 @@ def even_bytes(replicas: PlacedReplicas, size_bytes: IntArray, load: ByteSums) -
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Shelf:
-    """
-    Followers that may move, sorted by broker: row, column and broker of each, and where those of each broker begin.
+    """Followers that may move, sorted by broker: row, column and broker of each, and where those of each broker begin.
 
     A follower that moved without an exchange keeps its place, and is ignored, until all are sorted again.
     """
@@ -122,8 +119,7 @@ def _round(replicas: PlacedReplicas, shelf: _Shelf, sizes: IntArray, load: ByteS
 
 
 def _pairs(replicas: PlacedReplicas, shelf: _Shelf, load: ByteSums, turn: int) -> tuple[IntArray, IntArray]:
-    """
-    Return pairs of a broker with many bytes and a broker with fewer that one of its replicas could go to.
+    """Return pairs of a broker with many bytes and a broker with fewer that one of its replicas could go to.
 
     Rounds alternate: all brokers above the mean, each with a few below it, then the fullest, each with many others.
     """

@@ -1,5 +1,4 @@
-"""
-Choice of leaders: an optimal semi-matching of partitions to brokers.
+"""Choice of leaders: an optimal semi-matching of partitions to brokers.
 
 One replica of each partition leads, so that the leaders per broker are as even as any choice can make them (Harvey,
 Ladner, Lovász, Tamir: "Semi-matchings for bipartite graphs and load balancing", 2006).
@@ -37,8 +36,7 @@ _PRIME = 7919
 def choose_leaders(
     tree: RackTree, placed: IntArray, allowed: BoolArray, load: IntArray, seed: int, first: BoolArray | None = None
 ) -> IntArray:
-    """
-    Choose which replica of each partition leads. Return its row in `placed`, shape (partitions,).
+    """Choose which replica of each partition leads. Return its row in `placed`, shape (partitions,).
 
     `placed` are depth-first broker positions, shape (replicas, partitions), padded with -1. `allowed`, same shape,
     marks the replicas that may lead (at least one per partition). `load` are the leaders that each broker already has,

@@ -1,5 +1,4 @@
-"""
-A lower bound of the moves to given loads, computed from prices of brokers and the initial replicas, for every plan.
+"""A lower bound of the moves to given loads, computed from prices of brokers and the initial replicas, for every plan.
 
 Each partition pays 1 per move, receives the price of each broker that it uses, and pays as little as possible in total.
 The sum of these payments and the prices of all replicas on brokers is at most the number of moves of any plan with such
@@ -28,8 +27,7 @@ _PARTS, _SAMPLE = 8, 1 << 13  # thresholds compared at once, and partitions in t
 def fewest_by_prices(
     rules: Sequence[BalanceRules], rule: IntArray, before: IntArray, load: IntArray, prices: IntArray
 ) -> int:
-    """
-    Return a lower bound of the moves from `before` to fair placements with the loads `load` (brokers,).
+    """Return a lower bound of the moves from `before` to fair placements with the loads `load` (brokers,).
 
     `before` (partitions, replicas) are positions, -1 for none; `rules[rule[p]]` are the rules of partition p. `load`
     counts only these partitions. If the loads are as even as possible, and no broker has a higher price than a broker
@@ -41,8 +39,7 @@ def fewest_by_prices(
 def fewest_by_surplus(
     rules: Sequence[BalanceRules], rule: IntArray, before: IntArray, load: IntArray, total: IntArray
 ) -> int:
-    """
-    Return such a bound for all loads that are as even as `load`, from prices that set brokers with a surplus apart.
+    """Return such a bound for all loads that are as even as `load`, from prices that set brokers with a surplus apart.
 
     A broker's surplus is what it holds before minus what it holds after. Brokers with more than a threshold have the
     price 0, all others 1; the best threshold is used. `total` (brokers,) is the load including all other replicas.
@@ -67,8 +64,7 @@ def fewest_by_surplus(
 
 
 def _at_least(load: IntArray, total: IntArray, some: BoolArray) -> int:
-    """
-    Return the least that `some` brokers hold of these partitions, over all loads that are as even as `total`.
+    """Return the least that `some` brokers hold of these partitions, over all loads that are as even as `total`.
 
     Loads that are as even as possible differ by at most one if brokers can exchange them. So each other broker holds
     at most its own load, or one more if such a load exists, and the high loads are at most as many as in `total`.

@@ -1,5 +1,4 @@
-"""
-Rebalancing: moves beyond those for compliance, so that replicas and leaders are as even as fair splits allow.
+"""Rebalancing: moves beyond those for compliance, so that replicas and leaders are as even as fair splits allow.
 
 Any replica may go to any broker that its partition's windows allow. First the loads are made as even as possible, then
 the moves as few as possible for such loads (`engine.balance.cycle_cancelling`), with prices that prove it. If that
@@ -38,8 +37,7 @@ def rebalance_loads(
     loads: Loads,
     seed: int,
 ) -> tuple[IntArray, int | None]:
-    """
-    Even out the compliant rows that tasks name, the smallest partitions first.
+    """Even out the compliant rows that tasks name, the smallest partitions first.
 
     `windows` are the windows of each task's rows. `placed` (rows, replicas) are planned positions, the leader first;
     `before` (rows, replicas) are the present ones. Returns the new rows, and a lower bound of their moves for equally
@@ -79,8 +77,7 @@ def _cheapened(
     before: IntArray,
     cost: IntArray,
 ) -> int | None:
-    """
-    Make the moves as few as possible, unless that takes too long. Return a lower bound of the moves.
+    """Make the moves as few as possible, unless that takes too long. Return a lower bound of the moves.
 
     Returns None if fair splits are loosened.
     """
@@ -96,8 +93,7 @@ def _cheapened(
 
 
 def moves_to_balance(before: IntArray, after: IntArray, able: BoolArray, *, even: bool = True) -> int:
-    """
-    Return a lower bound of the moves from `before` to loads as even as `after`, shape (brokers,) each.
+    """Return a lower bound of the moves from `before` to loads as even as `after`, shape (brokers,) each.
 
     Brokers that are not `able` to get replicas end as in `after`. `even` says that `after` is as even as possible;
     otherwise brokers may exchange loads in any way.

@@ -22,8 +22,7 @@ def with_leader_first(
     leaders: IntArray,
     seed: int,
 ) -> IntArray:
-    """
-    Return the rows with their leader first: the present leader, else an existing replica, else any replica.
+    """Return the rows with their leader first: the present leader, else an existing replica, else any replica.
 
     Only preferred replicas that are online are considered, or preferred ones that are offline if there are no others,
     or all if none is preferred. Another leader is chosen only if that makes the leaders per broker more even.

@@ -1,5 +1,4 @@
-"""
-Even numbers of replicas per broker: which replicas of which partitions could be elsewhere at no cost.
+"""Even numbers of replicas per broker: which replicas of which partitions could be elsewhere at no cost.
 
 Two kinds of replicas can change hands. A replica that has to be copied anyway may go to any broker that its partition's
 windows allow. A replica that stays can only make room for another existing replica that stays instead: the number of
@@ -36,8 +35,7 @@ _SPARE = 4  # offers of a broker beyond twice its surplus, because some replicas
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reach:
-    """
-    The brokers that replicas may go to: from `low` up to but not including `high`, shape (replicas,).
+    """The brokers that replicas may go to: from `low` up to but not including `high`, shape (replicas,).
 
     Except those from `first` up to but not including `last`, shape (replicas, stretches): see `engine.weighted_choice`.
     """
@@ -72,8 +70,7 @@ class BalanceRules:
 
 
 class PlacedReplicas:
-    """
-    The replicas of some partitions as a graph of hand-overs. An item is a partition and a column of `placed`.
+    """The replicas of some partitions as a graph of hand-overs. An item is a partition and a column of `placed`.
 
     `placed` (partitions, replicas) and `before` (partitions, replicas) are positions, padded with -1; an entry of
     `before` that cannot stay is -1 as well. `rules[rule[p]]` are the rules of partition p. `anchored[p]` says that as
@@ -239,8 +236,7 @@ class PlacedReplicas:
         return self._allowed(row, column, taker, np.where(stays, lay, self.able[self.kind_of(row), taker]))
 
     def targets(self) -> IntArray:
-        """
-        Return what each broker should end with, shape (brokers,), estimated from the ranges of replicas.
+        """Return what each broker should end with, shape (brokers,), estimated from the ranges of replicas.
 
         Replicas that may move are poured over those that stay, the ones with the smallest ranges first. Ranges are
         nested, so this is as even as possible, except that replicas of one partition may block each other.
@@ -260,8 +256,7 @@ class PlacedReplicas:
         return aim
 
     def relieve(self, cost: IntArray | None = None, goal: IntArray | None = None) -> int:
-        """
-        Hand over directly if that makes loads more even, most loaded brokers first. Return the number of hand-overs.
+        """Hand over directly if that makes loads more even, most loaded brokers first. Return the number of hand-overs.
 
         `cost` (partitions,) orders the replicas of a broker: the cheapest are handed over first. With a `goal`
         (brokers,), no broker gives below its goal or takes above it. Each partition hands over at most once.
@@ -291,8 +286,7 @@ class PlacedReplicas:
         return count
 
     def _offers(self, cost: IntArray | None, above: IntArray, *, bounded: bool) -> tuple[IntArray, IntArray, IntArray]:
-        """
-        Return hand-overs that windows allow, those of the most loaded brokers first.
+        """Return hand-overs that windows allow, those of the most loaded brokers first.
 
         A broker offers a replica if it holds more than the least loaded broker that the replica could go to. Takers are
         drawn in proportion to their deficits. `above` (brokers,) is what brokers hold above their target.
@@ -359,8 +353,7 @@ class PlacedReplicas:
         return taker
 
     def _drawn_able(self, row: IntArray, reach: Reach, weights: IntArray, fraction: FloatArray) -> IntArray:
-        """
-        Draw by weight (brokers,) a broker for each replica from those that may get one of its partition.
+        """Draw by weight (brokers,) a broker for each replica from those that may get one of its partition.
 
         The brokers of all kinds of partitions form one line, kind after kind, as there may be a kind for each topic.
         """
@@ -456,8 +449,7 @@ class PlacedReplicas:
     def _copies(
         self, row: IntArray, column: IntArray, wanted: IntArray, deficit: IntArray
     ) -> list[tuple[IntArray, IntArray, IntArray]]:
-        """
-        Return replicas that are copied, each with a broker drawn from those with a deficit.
+        """Return replicas that are copied, each with a broker drawn from those with a deficit.
 
         If there is no such pair, brokers are drawn from those `wanted` instead. Each draw lowers `wanted`.
         """

@@ -1,5 +1,4 @@
-"""
-The closest fair placement of partitions that already hold replicas: no other fair placement keeps more of them.
+"""The closest fair placement of partitions that already hold replicas: no other fair placement keeps more of them.
 
 `rackspan.core.compliance.fewest_moves` computes, for each partition and each domain with some of its replicas, whether
 one replica more in the domain keeps one more existing replica (a gain). Choosing children with a gain first, from the
@@ -26,8 +25,7 @@ _WIDTH = 8  # replicas per unit of width in `blocks`: blocks are larger by about
 
 
 def closest_fair(tree: RackTree, windows: Windows, held: IntArray, load: IntArray, seed: int) -> IntArray:
-    """
-    Return for each partition a compliant set of brokers that keeps as many of its replicas as possible.
+    """Return for each partition a compliant set of brokers that keeps as many of its replicas as possible.
 
     `held` (partitions, replicas) are the depth-first positions that may be kept, -1 for none. `load`, shape (brokers,),
     is the load without these partitions; their replicas are added to it. Returns positions of shape (partitions,

@@ -1,5 +1,4 @@
-"""
-Repair under a loosened spread: the fewest moves if some levels allow a larger skew than the fair split.
+"""Repair under a loosened spread: the fewest moves if some levels allow a larger skew than the fair split.
 
 With `maxSkew` above one, the sizes that a domain may hold no longer form a window, so all sizes are tried: for each
 domain and size, the best split over its children, computed child by child for each base size of the split. Many
@@ -41,8 +40,7 @@ def closest_within_skew(
     load: IntArray,
     seed: int,
 ) -> IntArray:
-    """
-    Return for each partition a placement of `size` within `skews` that keeps as many replicas as possible.
+    """Return for each partition a placement of `size` within `skews` that keeps as many replicas as possible.
 
     `skews` are those of `rackspan.core.compliance.fewest_moves`. `held` (partitions, replicas) are the positions that
     may be kept, -1 for none. The new replicas are added to `load` (brokers,). Returns positions of shape (partitions,
@@ -78,8 +76,7 @@ def _prices(tree: RackTree, deficit: IntArray, rows: int, seed: int) -> IntArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Joint:
-    """
-    The best splits over some `children`: `score` (size + 1, rows) by the number of replicas that they hold together.
+    """The best splits over some `children`: `score` (size + 1, rows) by the number of replicas that they hold together.
 
     `capacities` are the eligible brokers of the children. `base` (size + 1, rows) is the base size of the best split.
     `sums[base]` are the best scores of the first 0, 1, 2 … children.

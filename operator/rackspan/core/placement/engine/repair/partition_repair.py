@@ -1,5 +1,4 @@
-"""
-Repair of partitions with the fewest moves, and then as even as these moves allow.
+"""Repair of partitions with the fewest moves, and then as even as these moves allow.
 
 The goals in this order: as few replicas as possible are copied; brokers hold equally many replicas; they lead equally
 many partitions; the fullest broker holds few bytes. A leader whose replica stays continues to lead. A leader whose
@@ -25,8 +24,7 @@ from rackspan.core.topology import IntArray, RackTree
 def repair_partitions(
     tree: RackTree, tasks: Sequence[Task], current: IntArray, size_bytes: IntArray, loads: Loads, seed: int
 ) -> IntArray:
-    """
-    Return the new replicas of each row that a task names, the leader first: positions, shape (rows, replicas).
+    """Return the new replicas of each row that a task names, the leader first: positions, shape (rows, replicas).
 
     `current` (rows, replicas) are the present positions, -1 for unknown brokers and as padding; `size_bytes` (rows,)
     are the bytes of one replica, -1 if unknown. `loads` counts all replicas on the brokers, including these rows, and
