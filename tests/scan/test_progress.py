@@ -11,6 +11,7 @@ from tests.support.progress import Steps
 
 from rackspan.jobs.history.delta_tables import DeltaTables
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
+from rackspan.jobs.scan.engines import in_process
 from rackspan.jobs.sources.scanned_cluster import synthetic
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
 from rackspan.jobs.spark import spark_engine
@@ -25,16 +26,17 @@ PAUSE = 0.3
 
 
 class Slow:
-    """A reader of five slices, each of which takes 1.5 seconds."""
+    """A reader of five slices, each of which takes some seconds."""
 
-    def __init__(self, reader):
+    def __init__(self, reader, seconds):
         self._reader = reader
+        self._seconds = seconds
 
     def slices(self, known, least):
         return self._reader.slices(known, 5)
 
     def read(self, part):
-        time.sleep(1.5)
+        time.sleep(self._seconds)
         yield from self._reader.read(part)
 
 
@@ -45,7 +47,8 @@ def made():
 
 def test_progress_counts_slices_while_they_are_judged(engine, made):
     steps = Steps()
-    scan_cluster(engine, replace(made, reader=Slow(made.reader)), ScanRun("a", NOON), steps, print)
+    seconds = 0.1 if engine is in_process else 3  # progress of Spark is polled
+    scan_cluster(engine, replace(made, reader=Slow(made.reader, seconds)), ScanRun("a", NOON), steps, print)
     counts = [done for done, _ in steps.advanced]
     assert {total for _, total in steps.advanced} == {5}
     assert counts == sorted(counts)

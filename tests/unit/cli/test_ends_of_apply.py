@@ -187,7 +187,7 @@ class TestWhatIsLeft:
     def test_apply_does_not_try_to_clear_throttles_if_none_is_set(self, stuck):
         self.away(stuck.kafka, 4)
         began = time.monotonic()
-        ran = stuck.on("--patience", "1")
+        ran = stuck.on("--patience", "5")
         assert (ran.code, time.monotonic() - began < 20) == (3, True)
         assert ran.error == "Kafka is unavailable: the broker is away"
         assert "1 reassignment under way goes on in Kafka; --cancel takes it back" in ran.err
@@ -239,8 +239,8 @@ class TestWhatIsLeft:
 
     def test_apply_ends_after_its_patience_if_a_copy_waits_for_a_failed_broker(self, stuck):
         stuck.kafka.at_looks[4] = lambda: stuck.kafka.kill(3)
-        ran = stuck.on("--patience", "1")
-        assert (ran.code, ran.error) == (4, "nothing could be moved for 1 s: a-0 waits: BrokerOffline (broker 3)")
+        ran = stuck.on("--patience", "5")
+        assert (ran.code, ran.error) == (4, "nothing could be moved for 5 s: a-0 waits: BrokerOffline (broker 3)")
         assert "1 reassignment under way goes on in Kafka; --cancel takes it back" in ran.err
 
     def test_stopped_plan_reports_the_reassignments_that_continue_in_kafka(self, stuck):

@@ -96,7 +96,7 @@ async def next_event(namespace=None, **watching_settings):
 )
 async def test_kopf_watches_again_after_the_inactivity_timeout(monkeypatch, brought, then):
     """After a watch without any event, kopf lists again: the API server may not have reached the version."""
-    monkeypatch.setattr(api_session, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(api_session, "SILENT_SECONDS", 1)
     asked = []
 
     async def answer(request):
@@ -114,7 +114,7 @@ async def test_kopf_watches_again_after_the_inactivity_timeout(monkeypatch, brou
         return silent
 
     async with answered(answer):
-        assert (await next_event(inactivity_timeout=0.4))["type"] == "ADDED"
+        assert (await next_event(inactivity_timeout=2))["type"] == "ADDED"
     assert asked == ["list", "watch 1", *then]
 
 
@@ -218,7 +218,7 @@ async def test_kopf_lists_again_after_an_outage(outage):
 @pytest.mark.parametrize(("brought", "then"), [((), "list"), ((BOOKMARK,), "watch")])
 async def test_kopf_lists_again_after_a_long_watch_without_events(monkeypatch, brought, then):
     """Without even a bookmark, which comes once a minute, the API server has not reached that version yet."""
-    monkeypatch.setattr(api_session, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(api_session, "SILENT_SECONDS", 1)
     asked = []
 
     async def answer(request):
@@ -230,7 +230,7 @@ async def test_kopf_lists_again_after_a_long_watch_without_events(monkeypatch, b
         response = web.StreamResponse()
         await response.prepare(request)
         await response.write(told(*brought).body)
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(1.5)
         return response
 
     async with answered(answer):

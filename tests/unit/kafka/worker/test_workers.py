@@ -111,7 +111,8 @@ async def test_response_that_crashes_the_client_fails_only_its_own_topology(spoi
             await all_calls(ours)
 
 
-async def test_failed_worker_is_not_restarted_during_the_pause():
+async def test_failed_worker_is_not_restarted_during_the_pause(monkeypatch):
+    monkeypatch.setattr("rackspan.kafka.worker.places._FIRST_PAUSE", 60.0)
     with HostileKafka(CRASHES["a null cluster id"]) as kafka:
         async with started() as workers:
             with pytest.raises(FailureError) as first:
