@@ -1,8 +1,8 @@
 """The bytes that the parts of a plan copy. They are kept apart from the plan, which does not depend on sizes.
 
 Brokers are asked while a plan copies anything: when it copies other partitions than before, and then every five
-minutes. Statuses show bytes rounded to two digits, and change only if they are off by a tenth, because sizes change
-all the time.
+minutes, or sooner while a size is not known. Statuses show bytes rounded to two digits, and change only if they are off
+by a tenth, because sizes change all the time.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _log = logging.getLogger("rackspan.reconcile")
 LOOK_SECONDS: Final = 300.0
 """The maximum age of sizes."""
 _LEAST_SECONDS = 10.0
-"""The minimum time between two requests, however often the plan changes."""
+"""The minimum time between two requests, however often the plan changes. While a size is not known, the time until the
+next request doubles from this up to LOOK_SECONDS: a size may stay unknown, as that of an offline partition does."""
 _STEADY = 10
 """A size is not reported again while it differs from the reported one by at most a fraction of 1 / _STEADY."""
 
@@ -44,6 +45,9 @@ class PlanSizes:
         self._connector = connector
         self._kube = kube
         self._asked_at = float("-inf")
+        self._pause = LOOK_SECONDS
+        self._retry_pause = _LEAST_SECONDS
+        """The next pause after which brokers are asked again for a size that is not known."""
         self._asked: frozenset[TopicPartition] = frozenset()
         self._known: Mapping[TopicPartition, int] = {}
         self._bytes: Mapping[str, int | None] = {}
@@ -66,7 +70,7 @@ class PlanSizes:
         parts = {part.hash: part for part in whole.parts.values() if part.moves}
         now = asyncio.get_running_loop().time()
         new = [part for text, part in parts.items() if text not in self._bytes]
-        due = now - self._asked_at >= LOOK_SECONDS
+        due = now - self._asked_at >= self._pause
         if not due and new and now - self._asked_at >= _LEAST_SECONDS:
             due = not (await in_planner_thread(_copied, new)).keys() <= self._asked
         if parts and due:
@@ -77,6 +81,10 @@ class PlanSizes:
             except FailureError as error:
                 _log.warning("topology %s: sizes of replicas are not known: %s", topology.key, error)
             self._asked, new = frozenset(copied), list(parts.values())
+            if self._asked <= self._known.keys():
+                self._pause, self._retry_pause = LOOK_SECONDS, _LEAST_SECONDS
+            else:
+                self._pause, self._retry_pause = self._retry_pause, min(2 * self._retry_pause, LOOK_SECONDS)
         known = {text: size for text, size in self._bytes.items() if text in parts}
         self._bytes = known | (await in_planner_thread(_bytes, new, self._known, self._asked) if new else {})
 

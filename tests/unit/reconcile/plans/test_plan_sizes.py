@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
@@ -166,6 +167,33 @@ async def test_brokers_are_queried_once_for_the_same_plan_and_never_without_a_pl
     calm.loop.approvals._sizes = sizes_of(rest)
     await calm.topic("one", rows=((0, 1, 2), (3, 4, 5)))
     assert not rest.asked
+
+
+@pytest.mark.parametrize("broken", [True, False], ids=["no response", "an unknown size"])
+async def test_unknown_sizes_are_queried_again_after_growing_pauses_until_they_are_known(monkeypatch, broken):
+    monkeypatch.setattr(plan_sizes, "_LEAST_SECONDS", 10.0)
+    now = 0
+    clock = SimpleNamespace(get_running_loop=lambda: SimpleNamespace(time=lambda: now))
+    monkeypatch.setattr(plan_sizes, "asyncio", clock)
+    told = Told(broken=broken)
+    made = await world(told)
+    asked = []
+
+    async def look(until):
+        nonlocal now
+        while (now := now + 3) < until:
+            before = len(told.asked)
+            await made.work()
+            if len(told.asked) > before:
+                asked.append(now)
+
+    await look(until=1000)
+    assert asked == [12, 33, 75, 156, 318, 618, 918]
+    assert plan(made).bytes is None
+    told.known, told.broken = {"one": 500}, False
+    await look(until=1600)
+    assert asked[7:] == [1218, 1518], "known sizes are read again every five minutes"
+    assert plan(made).bytes == 1_000
 
 
 @pytest.mark.parametrize(
