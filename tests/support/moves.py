@@ -49,9 +49,13 @@ class Apply:
         return plan, [json.loads(line) for line in ran.out.splitlines()]
 
     def start(self, *arguments):
-        """Start the command as a process, which a test can end."""
+        """Start the command as a process, which a test can end. The command itself is a child in the same group."""
         return subprocess.Popen(
-            command("apply", *self.arguments, *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            command("apply", *self.arguments, *arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
         )
 
     def watch(self):
