@@ -83,9 +83,7 @@ def test_temporarily_wrong_password_delays_only_new_topics(secure, operator):
     """Users change first the Secret or first Kafka, never both at the same time."""
     secure.create_topology(secure.spec("SASL_SSL"))
     secure.objects.create_topic("before")
-    secure.objects.until_ready("before")
-    # Kafka may answer late about the topic's configs.
-    before = secure.objects.until("KafkaTopic", "before", lambda found: "minInSyncReplicas" in found["status"])
+    before = secure.objects.until_complete("before")
     secure.secret("user", username=USER, password="not yet known to Kafka")
     secure.objects.until_topology("Connected", "False", "AuthenticationFailed")
     secure.objects.create_topic("after")

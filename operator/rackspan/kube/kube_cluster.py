@@ -142,7 +142,7 @@ class KubeCluster:
     async def with_finalizer(self, kind: str) -> Collection[Meta]:
         """Return the metadata of the objects of a kind that have our finalizer; none if the kind is not served."""
         found: dict[ObjectKey, Meta] = {}
-        for path in _OWN[kind].collections(self._namespaces or ()):
+        for path in self._lists(kind):
             try:
                 async for item in self._rest.each("list_metadata", path, OWN_PAGE, accept=METADATA_LIST):
                     if FINALIZER in (item["metadata"].get("finalizers") or ()):
@@ -182,8 +182,7 @@ class KubeCluster:
 
     async def _each(self, operation: str, kind: str, *, accept: str) -> AsyncIterator[JsonObject]:
         denied: dict[str, Failure] = {}
-        paths = _OWN[kind].collections(self._namespaces or ())
-        for namespace, path in zip(self._namespaces or ("",), paths, strict=True):
+        for namespace, path in zip(self._namespaces or ("",), self._lists(kind), strict=True):
             try:
                 async for item in self._rest.each(operation, path, OWN_PAGE, accept=accept):
                     yield dict(item)
@@ -204,6 +203,9 @@ class KubeCluster:
         except NotFoundError as error:
             raise not_now("GET", path, error) from error
         return next(map(dict, found), None)
+
+    def _lists(self, kind: str) -> tuple[ApiPath, ...]:
+        return _OWN[kind].collections(self._namespaces or ())
 
     def record_event(self, announcement: KubernetesEvent) -> None:
         """Queue an Event; never waits and never fails."""

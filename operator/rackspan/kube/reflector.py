@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -36,7 +37,6 @@ _LIST_ATTEMPTS: Final = 3
 """Attempts at a list that expires before its last page is read."""
 _LEAST_PAUSE_SECONDS: Final = 0.5
 _MOST_PAUSE_SECONDS: Final = 5.0
-_GONE: Final = 410
 _pause = asyncio.sleep
 
 
@@ -147,7 +147,7 @@ class KubeReflector:
         if event.type == "ERROR":
             error = _status.decode(event.object)
             failure = Failure(Reason.API_SERVER_UNREACHABLE, f"{error.code} {error.message}", Remedy.RETRY)
-            raise ExpiredError(failure) if error.code == _GONE else FailureError(failure)
+            raise ExpiredError(failure) if error.code == HTTPStatus.GONE else FailureError(failure)
         body = POD.decode(event.object)
         if event.type == "DELETED":
             self._listener.gone(key_of(body))

@@ -305,10 +305,8 @@ class Rest:
     ) -> dict[str, Any]:
         """Send a JSON patch (RFC 6902) of this object, by uid and by resourceVersion if given, else ConflictError."""
         # The API server ignores the uid in a patch of a status, so the patch tests the uid.
-        known = (
-            {"/metadata/uid": uid} if version is None else {"/metadata/uid": uid, "/metadata/resourceVersion": version}
-        )
-        tests = [{"op": "test", "path": at, "value": value} for at, value in known.items()]
+        known = {"uid": uid} if version is None else {"uid": uid, "resourceVersion": version}
+        tests = [{"op": "test", "path": f"/metadata/{name}", "value": value} for name, value in known.items()]
         return await self._call(operation, "PATCH", path, [*tests, *patch], "application/json-patch+json")
 
     async def replace_status(

@@ -12,6 +12,7 @@ from rackspan.kafka.group_descriptions import describe_groups
 from rackspan.kafka.group_messages import ShareGroupDescribeResponse, StreamsGroupDescribeResponse
 
 SHARE, STREAMS = 1, 0  # the versions of the messages
+MEMBER = {"member_id": "m", "member_epoch": 1, "client_id": "c", "client_host": "/10.0.0.7"}
 
 
 class Brokers:
@@ -35,31 +36,32 @@ class Brokers:
         return [SimpleNamespace(group_type=self.kind, group_id=name) for name in self.listed[broker]]
 
 
-def share_group(name="shop", topic="orders", assignor="simple", error=0):
-    """Return a share group as the client decodes it. A name, topic or assignor may be null."""
-    group = ShareGroupDescribeResponse.DescribedGroup
-    member = group.Member(
-        version=SHARE,
-        member_id="m",
-        member_epoch=1,
-        client_id="c",
-        client_host="/10.0.0.7",
-        subscribed_topic_names=["clicks", topic],
-        assignment=group.Member.Assignment(version=SHARE, topic_partitions=[]),
-    )
-    described = group(
-        version=SHARE,
+def decoded(kind, version, name, error=0, **fields):
+    """Return a group as the client decodes it from a response of this kind. Its name may be null."""
+    group = kind.DescribedGroup(
+        version=version,
         error_code=error,
         group_id=name,
         group_state="Stable",
         group_epoch=1,
         assignment_epoch=1,
-        assignor_name=assignor,
-        members=[member],
+        **fields,
     )
-    answer = ShareGroupDescribeResponse(version=SHARE, throttle_time_ms=0, groups=[described])
-    (found,) = ShareGroupDescribeResponse.decode(bytes(answer.encode()), version=SHARE).groups
+    answer = kind(version=version, throttle_time_ms=0, groups=[group])
+    (found,) = kind.decode(bytes(answer.encode()), version=version).groups
     return found
+
+
+def share_group(name="shop", topic="orders", assignor="simple", error=0):
+    """Return a share group. A name, topic or assignor may be null."""
+    member = ShareGroupDescribeResponse.DescribedGroup.Member
+    reader = member(
+        version=SHARE,
+        subscribed_topic_names=["clicks", topic],
+        assignment=member.Assignment(version=SHARE, topic_partitions=[]),
+        **MEMBER,
+    )
+    return decoded(ShareGroupDescribeResponse, SHARE, name, error, assignor_name=assignor, members=[reader])
 
 
 def streams_group(topics, partitions):
@@ -78,10 +80,6 @@ def streams_group(topics, partitions):
     )
     member = group.Member(
         version=STREAMS,
-        member_id="m",
-        member_epoch=1,
-        client_id="c",
-        client_host="/10.0.0.7",
         topology_epoch=1,
         process_id="p",
         client_tags=[],
@@ -90,20 +88,10 @@ def streams_group(topics, partitions):
         assignment=assignment(version=STREAMS, active_tasks=[task], standby_tasks=[], warmup_tasks=[]),
         target_assignment=idle,
         is_classic=False,
+        **MEMBER,
     )
-    described = group(
-        version=STREAMS,
-        error_code=0,
-        group_id="flow",
-        group_state="Stable",
-        group_epoch=1,
-        assignment_epoch=1,
-        topology=group.Topology(version=STREAMS, epoch=1, subtopologies=[subtopology]),
-        members=[member],
-    )
-    answer = StreamsGroupDescribeResponse(version=STREAMS, throttle_time_ms=0, groups=[described])
-    (found,) = StreamsGroupDescribeResponse.decode(bytes(answer.encode()), version=STREAMS).groups
-    return found
+    topology = group.Topology(version=STREAMS, epoch=1, subtopologies=[subtopology])
+    return decoded(StreamsGroupDescribeResponse, STREAMS, "flow", topology=topology, members=[member])
 
 
 @pytest.mark.parametrize("topic", [None, "", "\0", "orders\0", "größe", "..", "a" * 250])

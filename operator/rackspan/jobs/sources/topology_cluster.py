@@ -90,7 +90,7 @@ def _groups(
     portion = replace(read.snapshot, brokers=outline.brokers)
     warnings += found.warnings
     if read.unread:
-        name, why = next(iter(sorted(read.unread.items())))
+        name, why = min(read.unread.items())
         unread = f"{plural(len(read.unread), 'topic')} that groups read could not be read, such as {name}: {why}"
         warnings.append(f"{unread}; their partitions are not counted for groups")
     tree, spec = criteria.locations.tree, seen.topology.spec

@@ -158,7 +158,7 @@ class WorkQueue(Generic[K]):
 
     def _gathered(self, max_keys: int, debounce: float, max_wait: float) -> list[K]:
         """Return keys of the busy group that has waited longest, if it has enough keys or has waited long enough."""
-        if not self._waiting or self._batches >= self._busy_batches:
+        if not self._waiting or not self._has_place:
             return []
         group, keys = next(iter(self._waiting.items()))
         now = asyncio.get_running_loop().time()
@@ -171,11 +171,15 @@ class WorkQueue(Generic[K]):
             one.seen, one.look_at = len(keys), min(now + debounce, one.end)
         return []
 
+    @property
+    def _has_place(self) -> bool:
+        """Whether a busy group may get a batch now."""
+        return self._batches < self._busy_batches
+
     def _next_look(self) -> float | None:
         """Return the seconds until keys may be due or gathered, or None if only a change can bring keys."""
         times = [self._delayed[0][0]] if self._delayed else []
-        has_place = self._batches < self._busy_batches
-        if has_place and self._gathering is not None and self._gathering.group in self._waiting:
+        if self._gathering is not None and self._gathering.group in self._waiting and self._has_place:
             times.append(self._gathering.look_at)
         return max(0.0, min(times) - asyncio.get_running_loop().time()) if times else None
 

@@ -27,7 +27,6 @@ import numpy.typing as npt
 from rackspan.core.compliance.domain_counts import blocks
 from rackspan.core.placement.engine.balance.augmenting_paths import HeldBy
 from rackspan.core.placement.engine.balance.replicas import PlacedReplicas, Reach
-from rackspan.core.shortest_paths import relaxed
 from rackspan.core.snapshot import in_row
 from rackspan.core.topology import BoolArray, IntArray
 
@@ -230,7 +229,7 @@ def negative_cycles(costs: _Numbers) -> tuple[list[list[int]], _Numbers]:
     distances, came_by = np.zeros(len(costs), dtype=np.int32), np.full(len(costs), -1)
     pairs = _pairs(costs)
     while not pairs:
-        shorter = relaxed(distances, came_by, costs)
+        shorter = _relaxed(distances, came_by, costs)
         if shorter is None:
             return [], distances
         distances, came_by = shorter
@@ -238,6 +237,17 @@ def negative_cycles(costs: _Numbers) -> tuple[list[list[int]], _Numbers]:
         if circles:
             return circles, distances
     return pairs, distances
+
+
+def _relaxed(distances: _Numbers, came_by: IntArray, costs: _Numbers) -> tuple[_Numbers, IntArray] | None:
+    """Return the distances with one more arc, and the predecessor of each node; None if no distance gets shorter."""
+    through = distances[:, None] + costs
+    best = through.argmin(axis=0)
+    least = through[best, np.arange(len(distances))]
+    shorter = least < distances
+    if not shorter.any():
+        return None
+    return np.where(shorter, least, distances), np.where(shorter, best, came_by)
 
 
 def _pairs(costs: _Numbers) -> list[list[int]]:
