@@ -2,7 +2,8 @@
 
 import pytest
 
-_LETTERS = 1_500
+_LETTERS = 6_000
+"""For the messages of all failures together."""
 
 
 @pytest.hookimpl(trylast=True)
@@ -11,10 +12,11 @@ def pytest_terminal_summary(terminalreporter):
     if failed:
         terminalreporter.section("where and why")
     for report in failed:
+        letters = max(_LETTERS // len(failed), 1_000)
         entries = getattr(getattr(report.longrepr, "reprtraceback", None), "reprentries", ())
         places = [entry.reprfileloc for entry in entries if getattr(entry, "reprfileloc", None)]
         crash = getattr(report.longrepr, "reprcrash", None)
         message = " ".join((crash.message if crash else str(report.longrepr)).split())
         terminalreporter.write_line(f"{report.nodeid} ({report.when})")
         terminalreporter.write_line("  " + " > ".join(f"{one.path}:{one.lineno}" for one in places))
-        terminalreporter.write_line(f"  {message[:_LETTERS]}")
+        terminalreporter.write_line(f"  {message[:letters]}")

@@ -204,7 +204,7 @@ class Objects:
         try:
             return until(met, f"{kind} {self.namespace}/{name} {what}")
         except TimeoutError as error:
-            raise TimeoutError(f"{error}\n{json.dumps((last or {}).get('status'), indent=1)}") from None
+            raise TimeoutError(f"{error}\n{_described(last or {})}") from None
 
     def until_condition(self, kind: str, name: str, type_: str, status: str | None, reason: str | None = None) -> Json:
         """Wait for a condition of the latest generation, or until it is absent if `status` is None."""
@@ -269,6 +269,17 @@ def _if_answered(read: Callable[[], T]) -> T | None:
         if error.status == 429 or error.status >= 500:
             return None
         raise
+
+
+def _described(obj: Mapping[str, Any]) -> str:
+    """Return what explains a wait that was in vain, the conditions first: logs may keep only the beginning."""
+    status, metadata = dict(obj.get("status", {})), obj.get("metadata", {})
+    lines = [
+        f"{one['type']}={one['status']} {one['reason']} ({one.get('observedGeneration')}): {one['message']}"
+        for one in status.pop("conditions", ())
+    ]
+    lines += [f"generation {metadata.get('generation')}, annotations {metadata.get('annotations')}"]
+    return "\n".join([*lines, json.dumps(status)])
 
 
 def condition(obj: Mapping[str, Any], type_: str) -> Json | None:
