@@ -41,7 +41,7 @@ class KafkaDistribution:
         """Return the command line of a broker or controller."""
         return self._java(main_class, arguments, (*jvm, f"-Dlog4j2.configurationFile={_BROKER_LOGGING}"))
 
-    def run_tool(self, main_class: str, *arguments: str | Path, timeout: float = 120) -> str:
+    def run_tool(self, main_class: str, *arguments: str | Path, timeout: float = 300) -> str:
         """Run a command-line tool, such as `org.apache.kafka.tools.TopicCommand`, and return its output.
 
         Names without a package are in `org.apache.kafka.tools`, except `ConfigCommand` in older versions. Raises

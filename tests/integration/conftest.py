@@ -34,6 +34,12 @@ def operator_factory(_turns):
 
 
 @pytest.fixture
+def alone(_turns) -> None:
+    """Pause the shared operator, which would reconcile the same objects as one with a kubeconfig of its own."""
+    _turns.pause()
+
+
+@pytest.fixture
 def objects(api_client, crds, namespace) -> Objects:
     """Rackspan objects in the namespace of the test. Topics refer to the topology `kafka` in that namespace."""
     return Objects(api_client, namespace)

@@ -7,7 +7,7 @@ from dev.stack.nodes import (
     SIX_BROKERS,
     ZONE_LABEL,
     create_broker_pod,
-    create_node,
+    create_sites,
     delete_broker_pod,
     delete_node,
     relabel_node,
@@ -106,7 +106,8 @@ def test_deleted_node_stalls_topology_until_it_is_created_again(topology, core, 
     told = topology.until_topology("Stalled", "True", "MissingRacks")
     promise.kept_by(told)
     _existing_topic_stays(topology, before)
-    create_node(core, _node(topology, site), site.labels)
+    # With its pod, which Kubernetes may have deleted after the node.
+    create_sites(core, topology.namespace, [site], node_prefix=f"{topology.namespace}-")
     topology.until_topology()
     topology.until_ready("before")
 

@@ -4,7 +4,7 @@ import asyncio
 import secrets
 
 import pytest
-from dev.stack.nodes import create_broker_pod
+from dev.stack.nodes import create_broker_pod, create_node, delete_node
 from kubernetes import client
 from tests.integration.test_kube import rest  # noqa: F401 - a fixture
 
@@ -29,9 +29,12 @@ def core(api_client):
 
 
 @pytest.fixture
-def node(namespace):
-    """The name of a node that does not exist. Kubernetes deletes all pods of such a node, but only after a while."""
-    return f"{namespace}-node-of-nobody"
+def node(core, namespace):
+    """The name of a node. Kubernetes deletes the pods of nodes that do not exist."""
+    name = f"{namespace}-node-of-nobody"
+    create_node(core, name, {})
+    yield name
+    delete_node(core, name)
 
 
 @pytest.fixture
@@ -103,9 +106,11 @@ async def test_hosted_returns_the_partitions_of_a_broker_with_their_isr(kafka, t
 
     try:
         async with asyncio.timeout(300):
-            while {len(one.in_sync) for one in await hosted()} != {2}:  # noqa: ASYNC110 - Kafka has no event for it
+            found = await hosted()
+            while {len(one.in_sync) for one in found} != {2}:  # Kafka has no event for it
                 await asyncio.sleep(0.1)
-        assert sorted((one.partition, one.replicas) for one in await hosted()) == [(0, (0, 1)), (2, (2, 0))]
+                found = await hosted()
+        assert sorted((one.partition, one.replicas) for one in found) == [(0, (0, 1)), (2, (2, 0))]
     finally:
         await admin.close()
         topics.admin.delete_topics([name])[name].result(120)

@@ -3,11 +3,13 @@
 import json
 import shutil
 
+import pytest
 from dev.stack.certificates import CertificateAuthority
 from tests.support.api_proxy import ApiProxy
 from tests.support.waiting import until
 
 
+@pytest.mark.usefixtures("alone")
 def test_operator_accepts_a_rotated_api_server_authority_without_restart(
     api_client, tmp_path, operator_factory, objects, kafka, broker_sites
 ):

@@ -121,17 +121,28 @@ def test_check_plan_what_if_and_scan_report_bytes_to_copy_from_brokers(kafka):
     topic = create(kafka, [0, 1], [0, 3])
     produce(kafka, topic, 50_000)
     cluster = ("--bootstrap-server", kafka.bootstrap(), "--topic", topic, *LEVELS)
-    summary = cli("check", *cluster, "-o", "json").json["summary"]
+
+    def told(command, *arguments):
+        return cli(command, *arguments, "-o", "json").json
+
+    # Commands leave out the sizes of brokers that answer late.
+    summary = until(lambda: (seen := told("check", *cluster)["summary"])["bytes"] and seen, "check to report bytes")
+    moved = summary["bytes"]
     assert summary["moves"] == 1
-    assert 50_000 < summary["bytes"] < 60_000
-    lost = {row["domain"]: row["bytes"] for row in cli("what-if", *cluster, "-o", "json").json["losses"]}
-    assert (lost["/eu"], lost["/us"]) == (2 * summary["bytes"], 0)
-    assert cli("plan", *cluster, "-o", "json").json["bytes"] == summary["bytes"]
-    scanned = cli("scan", *cluster[:2], *LEVELS, "-o", "json").json
-    assert [row["bytes"] for row in scanned["topics"] if row["name"] == topic] == [2 * summary["bytes"]]
-    assert scanned["summary"]["moveBytes"] >= summary["bytes"]
+    assert 50_000 < moved < 60_000
+    expected = {("/eu", 2 * moved), ("/us", 0)}
+    until(lambda: expected <= {(row["domain"], row["bytes"]) for row in told("what-if", *cluster)["losses"]}, "what-if")
+    until(lambda: told("plan", *cluster)["bytes"] == moved, "plan to report the same bytes")
+
+    def scanned():
+        seen = told("scan", *cluster[:2], *LEVELS)
+        own = [row["bytes"] for row in seen["topics"] if row["name"] == topic]
+        return own == [2 * moved] and (seen["summary"]["moveBytes"] or 0) >= moved
+
+    until(scanned, "scan to report the same bytes")
     for command in ("check", "plan"):
-        assert f"{size(summary['bytes'])} to copy" in " ".join(cli(command, *cluster).out.split())
+        words = f"{size(moved)} to copy"
+        until(lambda asked=command, text=words: text in " ".join(cli(asked, *cluster).out.split()), words)
 
 
 def test_log_dirs_option_reads_sizes_from_the_output_of_the_kafka_tool(kafka, tmp_path):

@@ -226,7 +226,7 @@ def test_java_producer_writes_only_to_leaders_in_its_rack_if_there_are_any(
         found = made.admin.list_offsets(dict.fromkeys(partitions, OffsetSpec.latest()))
         return [found[one].result(300).offset for one in partitions]
 
-    last = eventually(lambda: sum(found := ends()) >= 60 and found, "60 records", interval=0.5)
+    last = until(lambda: sum(found := ends()) >= 60 and found, "60 records")
     assert {number for number, end in enumerate(last) if end} == written
     found = write_locality(kafka.bootstrap(), name, SITE.path)
     assert found.near_by_rack == sum(leaders[number] == SITE.broker for number in written) / len(written)

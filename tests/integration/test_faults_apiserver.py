@@ -9,7 +9,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from dev.paths import REPOSITORY
 from dev.stack.control_plane import ControlPlane
-from dev.stack.nodes import SIX_BROKERS, create_node, create_sites
+from dev.stack.nodes import SIX_BROKERS, create_sites
 from kubernetes import client
 from tests.support.objects import Objects, broker_namespace, condition
 from tests.support.operators import Operator
@@ -136,7 +136,7 @@ def test_operator_survives_an_api_server_outage_and_applies_the_changes_made_dur
         return status["missingRacks"]["brokers"] == [5] and status["topics"]["total"] == BURST + 4
 
     shop.until("RackTopology", "kafka", knows_what_was_deleted, "to know of the node and the object that are gone")
-    create_node(core, SIX_BROKERS[5].node, SIX_BROKERS[5].labels)
+    create_sites(core, NAMESPACE, SIX_BROKERS[5:])  # with its pod, which Kubernetes may have deleted after the node
 
     for name in stored:
         ready = shop.until_ready(name)

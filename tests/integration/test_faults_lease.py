@@ -17,9 +17,13 @@ from tests.support.waiting import until
 
 from rackspan.api.labels import APPROVE_PLAN
 
-PAIR = ("--lease-name=pair", "--lease-seconds=12")
 SIZE = 15_000_000
 """Bytes per partition. A throttled broker fetches about 1 MB per 11 seconds, so the copy takes minutes."""
+
+
+def pair(objects):
+    """Return the flags of two operators with one Lease, which no other test uses: its holder would still count."""
+    return f"--lease-name=pair-{objects.namespace}", "--lease-seconds=12"
 
 
 class Wire:
@@ -95,8 +99,8 @@ def test_operator_without_lease_renewal_stops_changes_and_the_next_one_takes_ove
 ):
     wire, path = wired
     operator.stop()  # the shared operator watches the same objects
-    first = operator_factory(*PAIR, kubeconfig=path)
-    second = Operator(processes, control_plane.kubeconfig, PAIR)
+    first = operator_factory(*pair(objects), kubeconfig=path)
+    second = Operator(processes, control_plane.kubeconfig, pair(objects))
     try:
         objects.create_topology(kafka.bootstrap())
         objects.create_topic("orders", config={"retention.ms": "1000000"})
@@ -154,6 +158,7 @@ class Slow(ApiProxy):
             self.written.append(spec["spec"]["holderIdentity"] if spec else request.path.rpartition("/")[2])
 
 
+@pytest.mark.usefixtures("alone")
 def test_terminating_operator_keeps_its_lease_until_its_last_write_is_answered(
     api_client, tmp_path, operator_factory, objects, kafka, broker_sites
 ):
@@ -180,7 +185,7 @@ def test_terminating_operator_keeps_its_lease_until_its_last_write_is_answered(
 def test_plan_cancelled_after_loss_of_its_operator_is_not_restarted_by_the_next_one(
     operator_factory, objects, kafka, broker_sites
 ):
-    first, second = operator_factory(*PAIR), operator_factory(*PAIR)
+    first, second = operator_factory(*pair(objects)), operator_factory(*pair(objects))
     objects.create_topology(kafka.bootstrap(), reassignment={"throttle": 20_000})
     objects.create_topic("orders", partitions=2, replicationFactor=2)
     objects.until_ready("orders")

@@ -62,12 +62,6 @@ def kubeconfig(gate, tmp_path):
     return gate.kubeconfig(path, {"exec": program})
 
 
-@pytest.fixture
-def alone(_turns):
-    """Pause the shared operator, which would reconcile the same objects."""
-    _turns.pause()
-
-
 @pytest.mark.usefixtures("alone", "broker_sites")
 def test_expired_kubeconfig_token_is_renewed_for_both_clients(objects, kafka, gate, kubeconfig, operator_factory):
     operator = operator_factory(f"--namespace={objects.namespace}", kubeconfig=kubeconfig)

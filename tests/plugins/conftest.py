@@ -43,7 +43,14 @@ def java(kafka_distribution, plugins_jar, tmp_path_factory):
 
     def ask(program, *arguments, given=None):
         command = distribution.command(
-            program, *arguments, jvm=("-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dlog4j2.level=OFF")
+            program,
+            *arguments,
+            jvm=(
+                "-Xmx512m",
+                "-XX:TieredStopAtLevel=1",
+                "-Dlog4j2.level=OFF",
+                "-Dsun.tools.attach.attachTimeout=300000",  # milliseconds; a broker may be slow on a busy machine
+            ),
         )
         text = json.dumps(given)
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False, timeout=600)

@@ -172,7 +172,7 @@ def test_python_assignor_gives_members_of_a_classic_group_near_partitions(broker
     ]
 
     ended = threading.Event()
-    assigned = {}
+    assigned = dict.fromkeys(range(len(members)), ())
 
     def read(number, one):
         while not ended.is_set():

@@ -2,9 +2,9 @@
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
-from dev.waiting import eventually
 from tests.plugins.conftest import BY_KAFKA, BY_PLUGIN
 from tests.support.topics import Topics
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.usefixtures("share_groups")
 
@@ -28,7 +28,8 @@ def group_of(brokers):
 
     def name(wanted):
         with_offsets = Consumer({**brokers.client_config(), "group.id": "makes-the-topic-of-offsets"})
-        with_offsets.committed([TopicPartition("any", 0)], timeout=60)
+        # The first request creates the topic of offsets.
+        until(lambda: with_offsets.committed([TopicPartition("any", 0)], timeout=60), "an answer about offsets")
         with_offsets.close()
 
         def leaders():
@@ -36,7 +37,7 @@ def group_of(brokers):
             known = {number: partition.leader for number, partition in found.partitions.items()}
             return known if known and min(known.values()) >= 0 else None
 
-        leader = eventually(leaders, "leaders of the topic of offsets")
+        leader = until(leaders, "leaders of the topic of offsets")
         names = (f"sharing-{number}" for number in range(1000))
         return next(each for each in names if leader[abs(java_hash(each)) % len(leader)] in wanted)
 

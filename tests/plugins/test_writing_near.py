@@ -1,8 +1,8 @@
 """The write locality of a producer of Kafka's tools, as brokers measure it, compared with the prediction."""
 
 import pytest
-from dev.waiting import eventually
 from tests.support.topics import Topics
+from tests.support.waiting import until
 from tests.support.writes import write_locality
 
 HERE = "/us/us-1a/r1"
@@ -36,9 +36,9 @@ def test_measured_write_locality_matches_the_prediction_for_each_remedy(brokers,
 
     def all_led():
         found = write_locality(brokers.bootstrap(), "written", HERE)
-        return found if found.partitions == len(NOW) else None
+        return found if found is not None and found.partitions == len(NOW) else None
 
-    expected = eventually(all_led, "leaders of all partitions", retry_on=StopIteration)
+    expected = until(all_led, "leaders of all partitions")
     assert (expected.near, expected.near_by_rack, expected.could_be_near) == (0.25, 1.0, 0.75)
     assert written_near("written") == pytest.approx(expected.near, abs=0.1)
     assert written_near("written-to-others") == pytest.approx(expected.could_be_near, abs=0.1)

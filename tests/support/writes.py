@@ -9,8 +9,8 @@ from rackspan.kafka.command_config import command_properties
 _LEVELS = ("region", "zone", "rack")
 
 
-def write_locality(bootstrap: str, topic: str, rack: str) -> WriteLocality:
-    """Return the write locality of producers in one rack. Raise StopIteration if the topic has no leader."""
+def write_locality(bootstrap: str, topic: str, rack: str) -> WriteLocality | None:
+    """Return the write locality of producers in one rack. None if the topic has no leader."""
     snapshot = take_snapshot(command_properties(bootstrap)).snapshot
     places = ReplicaPlaces(tree_of(snapshot.brokers, _LEVELS), snapshot.brokers, snapshot.partitions)
-    return next(one for one in write_localities(places, {rack: 1}) if one.topic == topic)
+    return next((one for one in write_localities(places, {rack: 1}) if one.topic == topic), None)
