@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from itertools import product
 
 import numpy as np
@@ -156,6 +157,48 @@ def test_second_assignment_moves_nothing(java):
     first = java("Assignments", OURS, given=groups)
     again = [{**group, "owners": owners} for group, owners in zip(groups, first, strict=True)]
     assert java("Assignments", OURS, given=again) == first
+
+
+def a_group_with_different_subscriptions(members, racks, partitions):
+    """Return a group in which nearly every member subscribes to another third of 20 topics."""
+    chance, topics = random.Random(11), range(20)
+    names = [f"r{number}" for number in range(racks)]
+    return {
+        "members": {
+            f"m{number}": {
+                "rack": chance.choice(names),
+                "topics": sorted({chance.choice(topics), *(topic for topic in topics if chance.random() < 1 / 3)}),
+            }
+            for number in range(members)
+        },
+        "topics": [[[chance.choice(names)] for _ in range(partitions // len(topics))] for _ in topics],
+        "owners": [],
+    }
+
+
+def test_five_hundred_members_with_different_subscriptions_are_balanced_and_the_second_assignment_moves_nothing(java):
+    group = a_group_with_different_subscriptions(500, racks=30, partitions=20_000)
+    (first,) = java("Assignments", OURS, given=[group])
+    assert set(Counter(flat(first)).values()) == {40}
+    assert java("Assignments", OURS, given=[{**group, "owners": first}]) == [first]
+
+
+def test_group_above_the_limits_of_the_search_moves_only_for_a_better_assignment(java):
+    group = a_group_with_different_subscriptions(1_200, racks=3, partitions=10_000)
+    (owners,) = java("Assignments", OURS, given=[group])
+    for _ in range(5):
+        (after,) = java("Assignments", OURS, given=[{**group, "owners": owners}])
+        assert after == owners or judged(group, flat(after)) < judged(group, flat(owners))
+        owners = after
+
+
+def test_long_racks_of_members_take_little_memory(java):
+    """A client can send a rack of 32,767 characters. The program has 512 MiB."""
+    members = {f"m{number}": {"rack": "/" + 16_000 * "a/" + str(number), "topics": [0]} for number in range(600)}
+    (owners,) = java(
+        "Assignments", OURS, given=[{"members": members, "topics": [[["/a/a", "/b"]] * 600], "owners": []}]
+    )
+    assert sorted(owners[0]) == sorted(members)
 
 
 def test_assignment_does_not_depend_on_the_order_of_members_and_racks(java):

@@ -177,3 +177,9 @@ def test_partitions_that_are_not_assignable_are_not_assigned(java):
         for topic, row in enumerate(owners):
             may = subscribers(group, topic)
             assert [bool(names) for names in row] == [bool(may) and able for able in group["assignable"][topic]]
+
+
+def test_new_partitions_that_are_not_assignable_yet_leave_no_member_without_partitions(java):
+    members = {f"m{number}": {"rack": "/a", "topics": [0]} for number in range(10)}
+    group = {"members": members, "topics": [[["/a"]] * 10], "owners": [], "assignable": [[True] + [False] * 9]}
+    assert java("Assignments", SHARE_ASSIGNOR, given=[group]) == [[[sorted(members), *[[]] * 9]]]

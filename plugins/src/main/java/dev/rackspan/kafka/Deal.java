@@ -23,6 +23,8 @@ final class Deal {
     /** Per kind: the number of partitions of each member, and the number of members that get one more. */
     private final int[] full;
     private final int[] more;
+    /** The number of members per kind that have fewer partitions than the equal share. */
+    private final int[] below;
     /** The number of partitions per sort that their readers may still keep. */
     private final int[] keeping;
 
@@ -48,7 +50,41 @@ final class Deal {
         keep(false);
         keep(true);
         kept = count.clone();
+        below = new int[full.length];
+        for (int member = 0; member < count.length; member++) {
+            int kind = readers.kindOf[member];
+            below[kind] += count[member] < full[kind] ? 1 : 0;
+        }
         dealRest();
+        if (readers.isCut() || transport.isCut()) {
+            stayUnlessBetter();
+        }
+    }
+
+    /** Restores the current assignment if it is complete and the new one has neither more balance nor more locality. */
+    private void stayUnlessBetter() {
+        int[] had = new int[count.length];
+        long nearer = 0;
+        for (int item = 0; item < reader.length; item++) {
+            int owner = readers.owner[item];
+            if (owner < 0) {
+                return;
+            }
+            had[owner]++;
+            nearer += readers.steps(item, reader[item]) - readers.steps(item, owner);
+        }
+        long moreBalanced = 0;
+        for (int member = 0; member < had.length; member++) {
+            if (had[member] != readers.members[member].hasSize) {
+                return;
+            }
+            moreBalanced += (long) had[member] * had[member] - (long) count[member] * count[member];
+        }
+        if (moreBalanced < 0 || moreBalanced == 0 && nearer <= 0) {
+            System.arraycopy(readers.owner, 0, reader, 0, reader.length);
+            System.arraycopy(had, 0, count, 0, had.length);
+            System.arraycopy(had, 0, kept, 0, had.length);
+        }
     }
 
     /** Lets members keep their partitions up to the equal share, or, with `oneMore`, one partition more. */
@@ -87,7 +123,7 @@ final class Deal {
             if (reader[item] < 0) {
                 Takers taker = takers[readers.sortOf[item]];
                 reader[item] = next(members[taker.kind], taker.kind, turn);
-                count[reader[item]]++;
+                below[taker.kind] -= ++count[reader[item]] == full[taker.kind] ? 1 : 0;
                 if (--taker.open == 0) {
                     takers[readers.sortOf[item]] = taker.others;
                 }
@@ -121,17 +157,11 @@ final class Deal {
 
     /** Returns the next member below the equal share of its kind, or if there is none, one that may get one more. */
     private int next(int[] members, int kind, int[] turn) {
-        for (int tried = 0; tried < members.length; tried++) {
-            int member = members[turn[kind]++ % members.length];
-            if (count[member] < full[kind]) {
-                return member;
-            }
-        }
-        more[kind]--;
+        int most = below[kind] > 0 ? full[kind] - 1 : full[kind];
         int member;
         do {
             member = members[turn[kind]++ % members.length];
-        } while (count[member] > full[kind]);
+        } while (count[member] > most);
         return member;
     }
 

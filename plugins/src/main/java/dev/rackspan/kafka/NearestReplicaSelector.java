@@ -1,6 +1,7 @@
 package dev.rackspan.kafka;
 
 import java.util.Map;
+import java.util.Objects;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 
@@ -23,13 +24,17 @@ import org.apache.kafka.common.replica.ReplicaView;
  * address that this broker does not know, is selected only if it is the leader.
  */
 public final class NearestReplicaSelector implements ReplicaSelector {
-    /** The parsed racks of brokers, which are few. Racks of clients are not cached. */
+    private record Client(String rackId, RackPath rack) {}
+
+    /** The parsed racks of brokers, which are few. */
     private final Map<String, RackPath> brokerRacks = new ConcurrentHashMap<>();
+    /** The latest client. A fetch request asks for each of its partitions, and its rack can be long. */
+    private volatile Client latest = new Client(null, RackPath.of(null));
 
     @Override
     public Optional<ReplicaView> select(TopicPartition partition, ClientMetadata client, PartitionView view) {
         ReplicaView leader = view.leader();
-        RackPath rack = RackPath.of(client.rackId());
+        RackPath rack = rackOf(client);
         ReplicaView nearest = leader;
         int most = rack.stepsInCommon(rackOf(leader));
         for (ReplicaView replica : view.replicas()) {
@@ -40,6 +45,14 @@ public final class NearestReplicaSelector implements ReplicaSelector {
             }
         }
         return Optional.of(nearest);
+    }
+
+    private RackPath rackOf(ClientMetadata client) {
+        Client known = latest;
+        if (!Objects.equals(known.rackId, client.rackId())) {
+            latest = known = new Client(client.rackId(), RackPath.of(client.rackId()));
+        }
+        return known.rack;
     }
 
     private RackPath rackOf(ReplicaView replica) {

@@ -21,8 +21,8 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscribedTopicDescriber;
  * </ol>
  *
  * <p>No assignment with the same balance has more locality, unless the search was stopped because the group is too
- * large. Stickiness is not always the maximum: it is the maximum between kinds of members, but a heuristic within a
- * kind.
+ * large. Then the group keeps its assignment unless the new one is better. Stickiness is not always the maximum: it is
+ * the maximum between kinds of members, but a heuristic within a kind.
  *
  * <p>The same group gets the same assignment on every broker. Members are ordered by their instance ids, or by their
  * member ids if they have none, and nothing is random.

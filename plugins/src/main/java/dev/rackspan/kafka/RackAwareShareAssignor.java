@@ -62,8 +62,14 @@ public final class RackAwareShareAssignor implements ShareGroupPartitionAssignor
 
         @Override
         public MemberAssignment memberAssignment(String member) {
-            Map<Uuid, Set<Integer>> some = new HashMap<>(group.memberAssignment(member).partitions());
-            some.keySet().retainAll(topics);
+            Map<Uuid, Set<Integer>> all = group.memberAssignment(member).partitions();
+            Map<Uuid, Set<Integer>> some = new HashMap<>();
+            for (Uuid topic : topics) {
+                Set<Integer> numbers = all.get(topic);
+                if (numbers != null) {
+                    some.put(topic, numbers);
+                }
+            }
             return new Assigned(some);
         }
     }
@@ -73,8 +79,26 @@ public final class RackAwareShareAssignor implements ShareGroupPartitionAssignor
         return RackAwareAssignor.NAME;
     }
 
+    /** Omits the new partitions at the end of each topic that the share coordinator does not know yet. */
+    private record Known(GroupSpec group, SubscribedTopicDescriber all) implements SubscribedTopicDescriber {
+        @Override
+        public int numPartitions(Uuid topic) {
+            int number = all.numPartitions(topic);
+            while (number > 0 && !group.isPartitionAssignable(topic, number - 1)) {
+                number--;
+            }
+            return number;
+        }
+
+        @Override
+        public Set<String> racksForPartition(Uuid topic, int partition) {
+            return all.racksForPartition(topic, partition);
+        }
+    }
+
     @Override
-    public GroupAssignment assign(GroupSpec group, SubscribedTopicDescriber topics) {
+    public GroupAssignment assign(GroupSpec group, SubscribedTopicDescriber described) {
+        SubscribedTopicDescriber topics = new Known(group, described);
         Map<String, MemberAssignment> assigned = new HashMap<>();
         group.memberIds().forEach(member -> assigned.put(member, new Assigned(new HashMap<>())));
         topicsBySubscribers(group).forEach((subscribers, some) -> {
@@ -89,7 +113,7 @@ public final class RackAwareShareAssignor implements ShareGroupPartitionAssignor
         return new GroupAssignment(assigned);
     }
 
-    /** Omits new partitions that the share coordinator does not know yet. When it knows them, it starts a rebalance. */
+    /** Omits other partitions that the share coordinator does not know yet. Later it starts a rebalance for them. */
     private static Map<Uuid, Set<Integer>> assignable(GroupSpec group, MemberAssignment dealt) {
         Map<Uuid, Set<Integer>> assignable = new HashMap<>();
         dealt.partitions().forEach((topic, numbers) -> {

@@ -48,6 +48,7 @@ final class Readers {
     private final int[] placeOfKind;
     private final Nearness nearness;
     private final int weight;
+    private boolean isCut;
 
     Readers(GroupSpec group, SubscribedTopicDescriber describer, Nearness.Source source) {
         List<Member> held = new ArrayList<>();
@@ -114,6 +115,16 @@ final class Readers {
         }
     }
 
+    /** Returns the nearness of a partition to a member. */
+    int steps(int item, int member) {
+        return nearness.steps(nearness.valueOf[item])[nearness.placeOf[member]];
+    }
+
+    /** Returns whether the search for {@link #evenLoads} was stopped early. */
+    boolean isCut() {
+        return isCut;
+    }
+
     /** Returns the maximum worth of a partition. */
     int mostWorth() {
         return nearness.most * weight + 1;
@@ -136,6 +147,7 @@ final class Readers {
             Arrays.setAll(bySubscription, one -> audiences[audience].get(one) ? 0 : -1));
         even.pour();
         even.improve(0);
+        isCut = even.isCut();
         int[] loads = new int[subscriptions];
         Arrays.setAll(loads, even::load);
         return loads;

@@ -14,7 +14,7 @@ import java.util.stream.IntStream;
  * or gives one more. The cost of the next item of a member grows with its number of items, in steps that are larger
  * than any worth. Without a cycle of negative cost the result is optimal (Klein, 1967).
  *
- * <p>The number of steps is limited. If the limit is reached, the result is at least as balanced as the start.
+ * <p>The kinds and steps are limited. If a limit is reached, the result is at least as balanced as the start.
  */
 final class Transport {
     /** Writes the worth of an item of a sort for each kind. It is negative if the kind must not get the sort. */
@@ -24,10 +24,13 @@ final class Transport {
 
     private static final long NEVER = Long.MAX_VALUE / 4;
     private static final int MOST_KINDS = 1_000;
+    /** The most numbers in `rows`, and in {@link Best}. */
     private static final int MOST_NOTED = 1 << 22;
     private static final long SHARE = 5_040;
     private static final long REGRETS = 1 << 20;
     private static final long MOST_STEPS = 200_000_000;
+    /** The rounds over all sorts in which items are poured. One sort after another would leave many cycles. */
+    private static final int ROUNDS = 32;
 
     private final int[] size;
     private final int[] left;
@@ -38,6 +41,7 @@ final class Transport {
     private final Bag[] held;
     /** Whether the balance is as required and each item has its maximum worth, so that there is nothing to improve. */
     private boolean perfect;
+    private boolean isCut;
     private long steps;
 
     /** `size` has the number of members per kind, and `supply` the number of items per sort. */
@@ -63,6 +67,11 @@ final class Transport {
         return rows[0];
     }
 
+    /** Returns whether {@link #improve} was stopped early. */
+    boolean isCut() {
+        return isCut;
+    }
+
     int load(int kind) {
         return load[kind];
     }
@@ -75,13 +84,12 @@ final class Transport {
     /** Gives each item to the kind with the maximum worth, as far as the balance within each pool of kinds allows. */
     void fill(int[] pool, int[] poolLoad) {
         int[] supply = left.clone();
-        int[][] best = new int[left.length][];
-        int[] free = new int[size.length];
-        Arrays.setAll(best, sort -> best(sort, free));
+        Best best = new Best();
         Room room = new Room(pool, poolLoad, best);
         for (int sort : byRegret(best, new int[0])) {
-            room.ask(best[sort], -left[sort]);
-            room.give(sort, best[sort]);
+            int[] kinds = best.of(sort);
+            room.ask(kinds, -left[sort]);
+            room.give(sort, kinds);
         }
         perfect = Arrays.stream(left).allMatch(items -> items == 0);
         if (perfect) {
@@ -95,8 +103,9 @@ final class Transport {
         Arrays.setAll(held, kind -> new Bag());
         Room again = new Room(pool, poolLoad, best);
         for (int sort : order) {
-            again.ask(best[sort], -left[sort]);
-            again.give(sort, best[sort]);
+            int[] kinds = best.of(sort);
+            again.ask(kinds, -left[sort]);
+            again.give(sort, kinds);
             again.give(sort, all);
         }
         pour();
@@ -104,34 +113,63 @@ final class Transport {
 
     /** Gives the remaining items to the kinds with the fewest items per member. */
     void pour() {
-        for (int sort = 0; sort < left.length; sort++) {
-            int[] worth = worth(sort);
-            while (left[sort] > 0) {
-                int least = -1;
-                for (int kind = 0; kind < size.length; kind++) {
-                    if (worth[kind] >= 0 && (least < 0 || load[kind] / size[kind] < load[least] / size[least])) {
-                        least = kind;
-                    }
+        for (int rounds = ROUNDS; rounds > 0; rounds--) {
+            for (int sort = 0; sort < left.length; sort++) {
+                if (left[sort] > 0) {
+                    pour(sort, left[sort] - (left[sort] + rounds - 1) / rounds);
                 }
-                take(least, sort, Math.min(left[sort], size[least] - load[least] % size[least]));
             }
         }
     }
 
-    /** Returns the kinds for which a sort has the maximum worth. `free` is a buffer for all kinds. */
-    private int[] best(int sort, int[] free) {
+    private void pour(int sort, int rest) {
         int[] worth = worth(sort);
-        int most = 0;
-        for (int each : worth) {
-            most = Math.max(most, each);
+        while (left[sort] > rest) {
+            int least = -1;
+            for (int kind = 0; kind < size.length; kind++) {
+                if (worth[kind] >= 0 && (least < 0 || load[kind] / size[kind] < load[least] / size[least])) {
+                    least = kind;
+                }
+            }
+            take(least, sort, Math.min(left[sort] - rest, size[least] - load[least] % size[least]));
         }
-        int found = 0;
-        for (int kind = 0; kind < size.length; kind++) {
-            if (worth[kind] == most) {
-                free[found++] = kind;
+    }
+
+    /** The kinds for which each sort has the maximum worth. Consecutive sorts may have the same array. */
+    private final class Best {
+        /** An array per sort, or null beyond the limit. */
+        private final int[][] stored = new int[left.length][];
+        private final int[] free = new int[size.length];
+
+        Best() {
+            int[] last = {};
+            int noted = 0;
+            for (int sort = 0; sort < left.length && noted <= MOST_NOTED; sort++) {
+                int[] found = find(sort);
+                noted += Arrays.equals(found, last) ? 0 : found.length;
+                last = Arrays.equals(found, last) ? last : found;
+                stored[sort] = last;
             }
         }
-        return Arrays.copyOf(free, found);
+
+        int[] of(int sort) {
+            return stored[sort] == null ? find(sort) : stored[sort];
+        }
+
+        private int[] find(int sort) {
+            int[] worth = worth(sort);
+            int most = 0;
+            for (int each : worth) {
+                most = Math.max(most, each);
+            }
+            int found = 0;
+            for (int kind = 0; kind < size.length; kind++) {
+                if (worth[kind] == most) {
+                    free[found++] = kind;
+                }
+            }
+            return Arrays.copyOf(free, found);
+        }
     }
 
     /** The number of items that kinds may still get without losing the balance within a pool. */
@@ -144,7 +182,7 @@ final class Transport {
         /** The demand per kind. A sort with the same worth for several kinds adds an equal part to each of them. */
         private final long[] asked;
 
-        Room(int[] pool, int[] poolLoad, int[][] best) {
+        Room(int[] pool, int[] poolLoad, Best best) {
             this.pool = pool;
             int[] members = new int[poolLoad.length];
             for (int kind = 0; kind < size.length; kind++) {
@@ -156,7 +194,7 @@ final class Transport {
             Arrays.setAll(extra, at -> members[at] == 0 ? 0 : poolLoad[at] % members[at]);
             asked = new long[size.length];
             for (int sort = 0; sort < left.length; sort++) {
-                ask(best[sort], left[sort]);
+                ask(best.of(sort), left[sort]);
             }
         }
 
@@ -204,16 +242,17 @@ final class Transport {
     }
 
     /** Orders sorts by the worth that they lose in other kinds, descending, then by the number of their best kinds. */
-    private int[] byRegret(int[][] best, int[] others) {
+    private int[] byRegret(Best best, int[] others) {
         long[] keys = new long[left.length];
         for (int sort = 0; sort < left.length; sort++) {
+            int[] kinds = best.of(sort);
             int[] worth = worth(sort);
             int other = -1;
             for (int kind : others) {
                 other = Math.max(other, worth[kind]);
             }
-            long regret = best[sort].length == 0 ? 0 : worth[best[sort][0]] - other;
-            keys[sort] = (REGRETS - Math.min(regret, REGRETS)) << 42 | (long) best[sort].length << 24 | sort;
+            long regret = kinds.length == 0 ? 0 : worth[kinds[0]] - other;
+            keys[sort] = (REGRETS - Math.min(regret, REGRETS)) << 42 | (long) kinds.length << 24 | sort;
         }
         Arrays.sort(keys);
         return Arrays.stream(keys).mapToInt(key -> (int) (key & (1 << 24) - 1)).toArray();
@@ -222,7 +261,11 @@ final class Transport {
     /** Cancels cycles of negative cost until there are none, or up to the limit. `most` is the maximum worth. */
     void improve(int most) {
         int kinds = size.length;
-        if (perfect || kinds < 2 || kinds > MOST_KINDS) {
+        if (perfect || kinds < 2) {
+            return;
+        }
+        if (kinds > MOST_KINDS) {
+            isCut = true;
             return;
         }
         long level = (kinds + 2L) * (most + 1L);
@@ -243,6 +286,7 @@ final class Transport {
             }
             cycles = cycles(price, level);
         }
+        isCut = !cycles.isEmpty();
     }
 
     /** Writes the cost of passing an item of a kind to each other kind and the outside, and the sort of the item. */
