@@ -25,6 +25,8 @@ import org.apache.kafka.coordinator.group.api.assignor.SubscriptionType;
  * current readers have the same kind.
  */
 final class Readers {
+    private static final int MOST_ROUNDS = 32;
+
     final Member[] members;
     final int[] kindOf;
     final int[] kindSize;
@@ -145,7 +147,8 @@ final class Readers {
         }
         Transport even = new Transport(size, supply, (audience, bySubscription) ->
             Arrays.setAll(bySubscription, one -> audiences[audience].get(one) ? 0 : -1));
-        even.pour();
+        // With many subscriptions, a single round would leave many cycles. With few, more rounds would take more time.
+        even.pour(Math.max(1, Math.min(subscriptions / 16, MOST_ROUNDS)));
         even.improve(0);
         isCut = even.isCut();
         int[] loads = new int[subscriptions];

@@ -29,8 +29,6 @@ final class Transport {
     private static final long SHARE = 5_040;
     private static final long REGRETS = 1 << 20;
     private static final long MOST_STEPS = 200_000_000;
-    /** The rounds over all sorts in which items are poured. One sort after another would leave many cycles. */
-    private static final int ROUNDS = 32;
 
     private final int[] size;
     private final int[] left;
@@ -108,15 +106,15 @@ final class Transport {
             again.give(sort, kinds);
             again.give(sort, all);
         }
-        pour();
+        pour(1);
     }
 
-    /** Gives the remaining items to the kinds with the fewest items per member. */
-    void pour() {
-        for (int rounds = ROUNDS; rounds > 0; rounds--) {
+    /** Gives the remaining items to the kinds with the fewest items per member, in rounds over all sorts. */
+    void pour(int rounds) {
+        for (int round = rounds; round > 0; round--) {
             for (int sort = 0; sort < left.length; sort++) {
                 if (left[sort] > 0) {
-                    pour(sort, left[sort] - (left[sort] + rounds - 1) / rounds);
+                    pour(sort, left[sort] - (left[sort] + round - 1) / round);
                 }
             }
         }
