@@ -11,6 +11,7 @@ from pathlib import Path
 from dev.paths import REPOSITORY, cache_root
 from dev.progress import AssetError, exclusive, need, run
 from dev.stack.versions import chosen
+from dev.waiting import PATIENCE
 
 DEFAULT_VERSION = "4.4.0"
 _CONFIG_COMMANDS = dict.fromkeys(("4.1.2", "4.2.1", "4.3.1"), "kafka.admin.ConfigCommand")
@@ -41,7 +42,7 @@ class KafkaDistribution:
         """Return the command line of a broker or controller."""
         return self._java(main_class, arguments, (*jvm, f"-Dlog4j2.configurationFile={_BROKER_LOGGING}"))
 
-    def run_tool(self, main_class: str, *arguments: str | Path, timeout: float = 300) -> str:
+    def run_tool(self, main_class: str, *arguments: str | Path, timeout: float = PATIENCE) -> str:
         """Run a command-line tool, such as `org.apache.kafka.tools.TopicCommand`, and return its output.
 
         Names without a package are in `org.apache.kafka.tools`, except `ConfigCommand` in older versions. Raises

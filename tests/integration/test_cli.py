@@ -140,9 +140,9 @@ def test_check_plan_what_if_and_scan_report_bytes_to_copy_from_brokers(kafka):
         return own == [2 * moved] and (seen["summary"]["moveBytes"] or 0) >= moved
 
     until(scanned, "scan to report the same bytes")
+    words = f"{size(moved)} to copy"
     for command in ("check", "plan"):
-        words = f"{size(moved)} to copy"
-        until(lambda asked=command, text=words: text in " ".join(cli(asked, *cluster).out.split()), words)
+        until(lambda asked=command: words in " ".join(cli(asked, *cluster).out.split()), words)
 
 
 def test_log_dirs_option_reads_sizes_from_the_output_of_the_kafka_tool(kafka, tmp_path):

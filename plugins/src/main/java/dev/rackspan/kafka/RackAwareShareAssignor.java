@@ -74,26 +74,40 @@ public final class RackAwareShareAssignor implements ShareGroupPartitionAssignor
         }
     }
 
-    @Override
-    public String name() {
-        return RackAwareAssignor.NAME;
-    }
-
     /** Omits the new partitions at the end of each topic that the share coordinator does not know yet. */
-    private record Known(GroupSpec group, SubscribedTopicDescriber all) implements SubscribedTopicDescriber {
+    private static final class Known implements SubscribedTopicDescriber {
+        private final GroupSpec group;
+        private final SubscribedTopicDescriber all;
+        /** The number of partitions per topic, which each team asks for. */
+        private final Map<Uuid, Integer> numbers = new HashMap<>();
+
+        Known(GroupSpec group, SubscribedTopicDescriber all) {
+            this.group = group;
+            this.all = all;
+        }
+
         @Override
         public int numPartitions(Uuid topic) {
-            int number = all.numPartitions(topic);
-            while (number > 0 && !group.isPartitionAssignable(topic, number - 1)) {
-                number--;
-            }
-            return number;
+            return numbers.computeIfAbsent(topic, this::count);
         }
 
         @Override
         public Set<String> racksForPartition(Uuid topic, int partition) {
             return all.racksForPartition(topic, partition);
         }
+
+        private int count(Uuid topic) {
+            int number = all.numPartitions(topic);
+            while (number > 0 && !group.isPartitionAssignable(topic, number - 1)) {
+                number--;
+            }
+            return number;
+        }
+    }
+
+    @Override
+    public String name() {
+        return RackAwareAssignor.NAME;
     }
 
     @Override

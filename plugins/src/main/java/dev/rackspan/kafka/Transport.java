@@ -144,8 +144,10 @@ final class Transport {
             int noted = 0;
             for (int sort = 0; sort < left.length && noted <= MOST_NOTED; sort++) {
                 int[] found = find(sort);
-                noted += Arrays.equals(found, last) ? 0 : found.length;
-                last = Arrays.equals(found, last) ? last : found;
+                if (!Arrays.equals(found, last)) {
+                    last = found;
+                    noted += found.length;
+                }
                 stored[sort] = last;
             }
         }
