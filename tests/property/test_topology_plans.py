@@ -1,6 +1,7 @@
 """The plan that the operator keeps for a topology: its lower bound stays true while parts come, change and go."""
 
 import asyncio
+import random
 from collections import Counter
 from dataclasses import dataclass, replace
 from unittest.mock import patch
@@ -140,7 +141,7 @@ def changes(draw, world):
     some = st.sets(st.sampled_from(ids), max_size=2).map(frozenset)
     managed = sorted(world.specs)
     chosen = draw(st.sets(st.sampled_from(managed))) if managed else set()
-    match draw(st.integers(0, 6)):
+    match draw(st.integers(0, 7)):
         case 0:
             return replace(world, topology=draw(topologies(world.racks))), managed
         case 1:
@@ -154,7 +155,11 @@ def changes(draw, world):
         case 4:
             return replace(world, above_quota=frozenset(chosen)), managed
         case 5:
-            return replace(world, replicas={n: rows for n, rows in world.replicas.items() if n not in UNMANAGED}), []
+            return replace(world, replicas={n: rows for n, rows in world.replicas.items() if n in world.specs}), []
+        case 6:
+            sizes = {name: (len(rows), len(rows[0])) for name, rows in world.replicas.items()}
+            adopted = {name: {"partitions": size[0], "replicationFactor": size[1]} for name, size in sizes.items()}
+            return replace(world, specs=adopted | world.specs), sorted(adopted)
     return world, sorted(chosen)
 
 
@@ -181,9 +186,7 @@ async def _live(data):
             await plans.of((), world.state.for_plans)
             _no_false_bound(plans.whole)
         world, names = data.draw(changes(world))
-        for key in [key for key in plans._known if not is_unmanaged(key) and key.name not in world.specs]:
-            plans.forget(key)
-            _no_false_bound(plans.whole)
+        _forget_deleted(plans, world)
         await _look(plans, world, names)
     # After the changes, the operator processes all topics, and then makes one plan for all of them.
     await _look(plans, world, sorted(world.specs))
@@ -193,13 +196,91 @@ async def _live(data):
     _certified(plans.whole, plans._known, world, state)
 
 
+@given(st.data())
+def test_plan_is_true_if_topics_and_brokers_change_while_it_is_computed(data):
+    chance, sleep = random.Random(data.draw(st.integers(0, 2**32))), asyncio.sleep
+
+    async def pause(_=0.0):
+        for _ in range(chance.randrange(4)):
+            await sleep(0)
+
+    async def compute(work, *args):
+        await pause()
+        made = work(*args)
+        await pause()
+        return made
+
+    with (
+        patch.object(topology_plan._log, "exception", refuse_unexpected_errors),
+        patch.object(topology_plan, "in_planner_thread", compute),
+        patch.object(topology_plan.asyncio, "sleep", pause),
+    ):
+        asyncio.run(_concurrent(data, pause))
+
+
+async def _concurrent(data, pause):
+    """Change the world while two batches with different topics are processed, as in the operator."""
+    history, plans = [data.draw(worlds())], TopologyPlan()
+    batches, made_anew = [sorted(history[0].specs)], [data.draw(st.booleans())]
+    for _ in range(data.draw(st.integers(1, 4))):
+        world, names = data.draw(changes(history[-1]))
+        history.append(world)
+        batches.append(names)
+        made_anew.append(data.draw(st.booleans()))
+    now, at_work, together = history[:1], set(), data.draw(st.booleans())
+    free, unmanaged = asyncio.Semaphore(2), asyncio.Lock()
+
+    async def process(names):
+        async with free:
+            current = now[-1]
+            mine = [name for name in names if name in current.specs and name not in at_work]
+            at_work.update(mine)
+            try:
+                if not unmanaged.locked():
+                    async with unmanaged:
+                        await _look_for_unmanaged(plans, current)
+                await _look_at(plans, current, mine)
+            finally:
+                at_work.difference_update(mine)
+                _forget_deleted(plans, now[-1])
+
+    async with asyncio.TaskGroup() as group:
+        for world, names, anew in zip(history, batches, made_anew, strict=True):
+            now.append(world)
+            _forget_deleted(plans, world)
+            if anew:
+                plans.make_anew()
+            for batch in [names] if together else [[name] for name in names]:
+                group.create_task(process(batch))
+            await pause()
+            _no_false_bound(plans.whole)
+    await _look(plans, world, sorted(world.specs))
+    plans.make_anew()
+    await plans.of((), world.state.for_plans)
+    _certified(plans.whole, plans._known, world, world.state)
+
+
+def _forget_deleted(plans, world):
+    for key in [key for key in plans._known if not is_unmanaged(key) and key.name not in world.specs]:
+        plans.forget(key)
+        _no_false_bound(plans.whole)
+
+
 async def _look(plans, world, names):
     """Do what the operator does when it processes some topics."""
+    await _look_for_unmanaged(plans, world)
+    await _look_at(plans, world, names)
+
+
+async def _look_for_unmanaged(plans, world):
     state = world.state
     repaired = {name: rows for name, rows in world.replicas.items() if name not in world.specs}
     await plans.of_unmanaged(repaired if state.spec.repairs_unmanaged else {}, state.for_plans)
     _no_false_bound(plans.whole)
-    seen = list(world.seen(names))
+
+
+async def _look_at(plans, world, names):
+    state, seen = world.state, list(world.seen(names))
     quota = {topic.key for topic, _ in seen if topic.topic_name in world.above_quota}
     await plans.of(seen, state.for_plans, quota)
     _no_false_bound(plans.whole)

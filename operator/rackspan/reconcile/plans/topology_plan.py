@@ -91,7 +91,7 @@ class TopologyPlan:
         self._known: dict[ObjectKey, PlanInputs] = {}
         self._parts: dict[ObjectKey, TopicPlan] = {}
         self._given: dict[ObjectKey, str] = {}
-        """The hashes of the parts that `of` returned last."""
+        """The hashes of the parts that `of` returned or reported last."""
         self._unplanned: set[ObjectKey] = set()
         """Topics whose inputs changed since the last planning."""
         self._outdated: set[str] = set()
@@ -114,9 +114,11 @@ class TopologyPlan:
         Runs in the planner's thread; one call at a time.
         """
         known = {key: inputs for key, inputs in self._known.items() if is_unmanaged(key)}
+        news = await in_planner_thread(_news, replicas, known, state)
+        # A topic may have got a KafkaTopic while its inputs were computed.
         managed = {inputs.topic for key, inputs in self._known.items() if not is_unmanaged(key)}
-        for key, inputs in (await in_planner_thread(_news, replicas, known, managed, state)).items():
-            self._note(key, inputs)
+        for key, inputs in news.items():
+            self._note(key, None if key.name in managed else inputs)
         await self.of((), state)
 
     async def of(
@@ -136,13 +138,13 @@ class TopologyPlan:
         async with self._lock:
             self._together |= self._filling not in (None, state.spec.fills_brokers)
             self._filling = state.spec.fills_brokers
-            mine = {key for key in self._unplanned if key in self._known and self._known[key].tree == state.racks.tree}
-            if mine or self.outdated:
-                await self._plan(mine, state)
+            if self._new(state) or self.outdated:
+                await self._plan(state)
         given = {key: self._parts[key] for key in wanted if key in self._parts}
         self._given |= {key: part.hash for key, part in given.items()}
         outdated = [key for key, known in self._given.items() if key in self._parts and self._parts[key].hash != known]
         if outdated:
+            self._given |= {key: self._parts[key].hash for key in outdated}  # each change is reported once
             self._changed(outdated)
         return given
 
@@ -193,12 +195,17 @@ class TopologyPlan:
     def _needing(self) -> list[ObjectKey]:
         return [key for key, part in self._parts.items() if not part.empty]
 
-    async def _plan(self, new: Collection[ObjectKey], state: ClusterState) -> None:
-        """Plan `new` topics. If some need a change, or topics with a part have changed, plan their namespaces too."""
+    def _new(self, state: ClusterState) -> set[ObjectKey]:
+        """Return the topics to be planned whose inputs were computed for the current brokers."""
+        return {key for key in self._unplanned if self._known[key].tree == state.racks.tree}
+
+    async def _plan(self, state: ClusterState) -> None:
+        """Plan new topics. If some need a change, or topics with a part have changed, plan their namespaces too."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, self._rested - loop.time()))
         began = loop.time()
-        self._unplanned -= set(new)
+        new = self._new(state)  # after the pause, in which topics may have been deleted
+        self._unplanned -= new
         together, outdated = self._together, self._outdated
         self._together, self._outdated = False, set()
         inputs = {key: one for key, one in self._known.items() if one.tree == state.racks.tree}
@@ -337,13 +344,10 @@ def _inputs(name: str, required: TopicRequirements, replicas: Assignment, state:
 
 
 def _news(
-    replicas: Mapping[str, Assignment],
-    known: Mapping[ObjectKey, PlanInputs],
-    managed: Collection[str],
-    state: ClusterState,
+    replicas: Mapping[str, Assignment], known: Mapping[ObjectKey, PlanInputs], state: ClusterState
 ) -> Mapping[ObjectKey, PlanInputs | None]:
     """Return the inputs of topics without a KafkaTopic that differ from `known`; None if deleted or not plannable."""
-    now = {unmanaged_key(name): rows for name, rows in replicas.items() if name not in managed}
+    now = {unmanaged_key(name): rows for name, rows in replicas.items()}
     made = {key: inputs_of_unmanaged(key.name, rows, state) for key, rows in now.items()}
     return {key: made.get(key) for key in [*known, *now] if made.get(key) != known.get(key)}
 

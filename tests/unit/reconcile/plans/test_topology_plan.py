@@ -56,6 +56,41 @@ async def test_other_topics_are_planned_again_after_a_topic_is_forgotten():
     assert plans.whole.parts == await TopologyPlan().of(found[1:], where)
 
 
+async def test_topic_deleted_while_its_plan_waits_disturbs_no_other_topic(monkeypatch):
+    plans, where = TopologyPlan(), state(EVEN)
+    found = [(topic(f"t{number}", partitions=2), seen(*CROWDED, name=f"t{number}")) for number in range(3)]
+
+    async def forgetting(seconds):
+        plans.forget(found[0][0].key)
+
+    monkeypatch.setattr(planning.asyncio, "sleep", forgetting)
+    assert await plans.of(found, where) == await TopologyPlan().of(found[1:], where)
+
+
+async def test_topic_that_gets_a_kafkatopic_while_unmanaged_topics_are_read_has_one_part(monkeypatch):
+    plans, where, one = TopologyPlan(), state(EVEN), topic("one", partitions=2)
+    news = planning._news
+
+    def adopting(*inputs):
+        asyncio.run(plans.of([(one, seen(*CROWDED, name=one.topic_name))], where))
+        return news(*inputs)
+
+    monkeypatch.setattr(planning, "_news", adopting)
+    await plans.of_unmanaged({one.topic_name: CROWDED}, where)
+    assert list(plans.whole.parts) == [one.key]
+
+
+async def test_changed_part_of_a_topic_that_cannot_be_read_is_reported_once():
+    told = []
+    plans, where = TopologyPlan(told.append), state(EVEN)
+    found = [(topic(f"t{number}", partitions=1), seen((0, 3, 1), name=f"t{number}")) for number in range(12)]
+    for one in found:
+        await plans.of([one], where)
+    told.clear()
+    await plans.of((), where)
+    assert not told, "the passes that the changes caused could not read the topics"
+
+
 async def test_batches_that_wait_for_a_planner_run_share_the_next_run(monkeypatch):
     made = []
     plan_topics = planning.plan_topics
