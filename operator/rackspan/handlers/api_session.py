@@ -167,7 +167,8 @@ class _SmallPages:
             return await handler(request)
         if "continue" not in query:
             self._sizes[request.url.path] = PageSize()
-        size = self._sizes[request.url.path]
+        # The first page of a list is unknown here if kopf has logged in again since.
+        size = self._sizes.setdefault(request.url.path, PageSize())
         while True:
             request.url = request.url.update_query(limit=size.objects)
             answer = cast("_Answer", await handler(request))

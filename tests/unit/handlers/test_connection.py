@@ -77,14 +77,17 @@ async def served():
     app.router.add_get(PATH, answer)
     async with TestServer(app) as server:
         found.url = str(server.make_url("/")).rstrip("/")
-        vault = credentials.Vault()
-        await vault.populate(
-            {"login": connect(login(found.url), Survival(), tls=ssl.create_default_context(), trust_env=False)}
-        )
+        found.vault = vault = credentials.Vault()
+        await log_in(found)
         token = auth.vault_var.set(vault)
         yield found
         auth.vault_var.reset(token)
         await vault.close()
+
+
+async def log_in(served):
+    tls = ssl.create_default_context()
+    await served.vault.populate({"login": connect(login(served.url), Survival(), tls=tls, trust_env=False)})
 
 
 def settings():
@@ -118,6 +121,15 @@ async def test_small_objects_are_listed_in_large_pages(served):
         async for page, _ in fetching.fetch_objs(settings=settings(), resource=RESOURCE, namespace=None, logger=Log())
     ]
     assert [len(page) for page in pages] == [50, 70]
+
+
+async def test_list_continues_after_kopf_logs_in_again_between_two_pages(served):
+    served.size, listed = 100, []
+    pages = fetching.fetch_objs(settings=settings(), resource=RESOURCE, namespace=None, logger=Log())
+    async for page, _ in pages:
+        listed += page
+        await log_in(served)
+    assert len(listed) == COUNT
 
 
 async def test_watch_events_have_only_the_needed_fields_and_errors_are_passed_on(served):
