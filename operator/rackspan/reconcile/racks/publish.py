@@ -302,7 +302,8 @@ class RacksReconciler(Controller):
             raise FailureError(failure)
         known = self._published.get(key)
         before, version = self._written.get(key, (None, ""))
-        if known is not None and before is not None and (before.text, version) == (racks.text, known.version):
+        is_same = before is not None and before.text == racks.text
+        if is_same and known is not None and (known.version, known.topology_uid) == (version, topology.meta.uid):
             return
         body = config_map(topology, namespace, racks.text)
         if known is None:

@@ -179,6 +179,16 @@ async def test_file_is_written_once_and_again_only_when_it_changes(relisting):
     assert world.changed == [FILE._replace(name="prod")] * 2
 
 
+async def test_file_is_replaced_once_after_its_topology_is_created_again(relisting):
+    world = World()
+    await world.writes()
+    world.topology_deleted()
+    world.topology(uid="rt-2")
+    assert await world.writes() == [f"replace {FILE}"]
+    assert world.files.there[FILE][0].topology_uid == "rt-2"
+    assert await world.writes() == []
+
+
 async def test_file_is_replaced_once_after_a_restart_of_the_operator(relisting):
     world = World()
     await world.writes()
