@@ -55,7 +55,7 @@ class BrokerLoad:
         self._placed: dict[str, _Placed] = {}
         """The placements by topic."""
         self.turn = asyncio.Lock()
-        """Held while placements are computed, so that the next placements include their load."""
+        """Held while placements or counts are computed, so that the next placements include their load."""
 
     @property
     def holders(self) -> Collection[int]:
@@ -96,10 +96,11 @@ class BrokerLoad:
         self.replicas.subtract(replicas)
         self.leaders.subtract(leaders)
 
-    def settle(self, topics: Iterable[str]) -> None:
+    async def settle(self, topics: Iterable[str]) -> None:
         """Use Kafka's counts for these topics from now on, because Kafka shows them and they are about to be moved."""
-        for topic in topics:
-            self._placed.pop(topic, None)
+        async with self.turn:  # a count in progress leaves out recent placements
+            for topic in topics:
+                self._placed.pop(topic, None)
 
 
 def _counts(rows: Iterable[Sequence[int]]) -> tuple[Counter[int], Counter[int]]:

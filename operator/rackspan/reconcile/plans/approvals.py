@@ -319,7 +319,7 @@ class Approvals:
             names=tuple(names),
             topic_ids=topic_ids,
         )
-        review.state.load.settle({change.topic for change in plan.changes})
+        await review.state.load.settle({change.topic for change in plan.changes})
         topics = self._dependencies.cache.topics
         shrinking = [(topics[key], part.changes) for key, part in parts.items() if key in topics and part.removals]
         for event in await make_room(shrinking, review.state, admin, lowered):

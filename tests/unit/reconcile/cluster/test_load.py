@@ -91,10 +91,24 @@ async def test_old_placement_is_replaced_by_the_count_of_kafka(monkeypatch):
     assert of(load) == counts({}), "another client has deleted the topic"
 
 
+async def test_placement_that_is_moved_during_a_count_is_counted_once():
+    kafka, load = LaggingKafka(), BrokerLoad(ReplicaCounts({}, {}))
+    load.add("a", ((0, 1),))
+    kafka.shown["a"] = ((0, 1),)
+    kafka.answering.clear()
+    count = asyncio.create_task(load.recount(kafka))
+    await kafka.asked.wait()
+    settling = asyncio.create_task(load.settle(["a"]))
+    await asyncio.sleep(0)
+    kafka.answering.set()
+    await asyncio.gather(count, settling)
+    assert of(load) == counts({"a": ((0, 1),)})
+
+
 async def test_placement_that_is_moved_is_replaced_by_the_count_of_kafka():
     kafka, load = LaggingKafka(), BrokerLoad(ReplicaCounts({}, {}))
     load.add("a", ((0, 1),))
-    load.settle(["a", "never placed"])
+    await load.settle(["a", "never placed"])
     assert of(load) == counts({"a": ((0, 1),)})
     kafka.shown["a"] = ((2, 3),)
     await load.recount(kafka)
