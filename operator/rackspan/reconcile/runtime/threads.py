@@ -74,8 +74,10 @@ class ThirdPartyPlacers:
         answer: Future[R] = Future()
         loop = asyncio.get_running_loop()
         threading.Thread(target=_run, args=(answer, work), name=f"placer-{placer}", daemon=True).start()
+        waiting = asyncio.wrap_future(answer)
+        waiting.add_done_callback(_take_note)
         try:
-            done, _ = await asyncio.wait({asyncio.wrap_future(answer)}, timeout=PLACER_SECONDS)
+            done, _ = await asyncio.wait({waiting}, timeout=PLACER_SECONDS)
         except asyncio.CancelledError:
             self._leave_behind(placer, answer, loop)
             raise
@@ -102,6 +104,12 @@ class ThirdPartyPlacers:
 
     def _update_metric(self) -> None:
         PLACERS_LEFT_BEHIND.set(len(self._left_behind))
+
+
+def _take_note(ended: asyncio.Future[R]) -> None:
+    """Retrieve the error of a call that nobody awaits any more, which asyncio would log as a defect."""
+    if not ended.cancelled():
+        ended.exception()
 
 
 def _run(answer: Future[R], work: Callable[[], R]) -> None:
