@@ -34,7 +34,7 @@ from rackspan.kafka.worker.calls import (
     write_frame,
 )
 from rackspan.kafka.worker.confinement import confine
-from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.failures import GIVEN_UP, Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.lease import uptime
 
 if TYPE_CHECKING:
@@ -106,6 +106,8 @@ class _Server:
             closing = self._clients.pop(request.client, None)
             return None if closing is None else await closing.close()
         self._permit.until = max(self._permit.until, request.until)
+        if request.client not in self._clients:  # closed before the call
+            raise FailureError(GIVEN_UP)
         found = await getattr(self._clients[request.client], request.call)(*arguments)
         return _apart(found) if request.call == "topics" else found
 

@@ -355,8 +355,9 @@ class WorkerClient:
             await self._ask("close")
         except FailureError:
             self._worker.kill("did not answer in time")  # or has ended already
-        if not self._worker.clients:
-            asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._workers.release, self._worker)
+        finally:
+            if not self._worker.clients:
+                asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._workers.release, self._worker)
 
     # --- KafkaAdmin --------------------------------------------------------------------------------------------------
 

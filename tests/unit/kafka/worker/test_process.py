@@ -4,13 +4,14 @@ import asyncio
 
 import msgspec
 
-from rackspan.kafka.worker.calls import ClientKind, Request
+from rackspan.kafka.worker.calls import Answer, ClientKind, Request
 from rackspan.kafka.worker.process import _Server
+from rackspan.reconcile.failures import GIVEN_UP
 
 
 class Writer:
-    def writelines(self, _):
-        pass
+    def writelines(self, frame):
+        self.sent = frame
 
     async def drain(self):
         pass
@@ -42,3 +43,9 @@ async def test_close_during_connect_closes_the_client_after_kafka_responds(monke
     await connecting
     assert client.is_closed
     assert not server._clients
+
+
+async def test_call_of_a_closed_client_fails_as_given_up():
+    writer = Writer()
+    await _Server(writer, 1 << 20).answer(request(1, "cluster"))
+    assert msgspec.msgpack.decode(writer.sent[1], type=Answer).failure == GIVEN_UP

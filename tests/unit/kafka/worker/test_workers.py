@@ -254,6 +254,17 @@ async def test_worker_without_clients_ends(monkeypatch):
             assert process(again) != process(client)
 
 
+async def test_worker_ends_if_the_close_of_its_last_client_is_cancelled(monkeypatch):
+    monkeypatch.setattr("rackspan.kafka.worker.workers._LINGER_SECONDS", 0.05)
+    with HostileKafka() as kafka:
+        async with started() as workers:
+            client = await connect(workers, TENANT, kafka)
+            closing = asyncio.create_task(client.close())
+            await asyncio.sleep(0)
+            closing.cancel()
+            await asyncio.wait_for(client._worker.wait(), 30)
+
+
 async def test_worker_that_cannot_start_frees_its_place_and_its_file(monkeypatch):
     files = []
 
