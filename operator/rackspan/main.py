@@ -188,6 +188,7 @@ async def _run_until_unserved(
     finally:
         probes.manager = None
         await stop_all()
+        await rest.settled()  # a late change must not overwrite one of the next manager
     return False
 
 

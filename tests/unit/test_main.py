@@ -144,7 +144,8 @@ async def test_sigterm_while_kopf_exits_sets_stop(monkeypatch):
     monkeypatch.setattr(kopf, "spawn_tasks", spawn_tasks)
     monkeypatch.setattr(kopf, "run_tasks", run_tasks)
     try:
-        assert await main._run_until_unserved(settings, access, Mock(), Mock(), Mock(), stop)
+        rest = Mock(settled=AsyncMock())
+        assert await main._run_until_unserved(settings, access, Mock(), rest, Mock(), stop)
         async with asyncio.timeout(300):
             await stop.wait()
     finally:
@@ -154,6 +155,8 @@ async def test_sigterm_while_kopf_exits_sets_stop(monkeypatch):
 
 @pytest.mark.parametrize(("status", "again"), [(403, True), (404, True), (500, True), (503, True), (409, False)])
 async def test_kopf_is_restarted_after_api_errors_that_may_be_temporary(monkeypatch, status, again):
+    rest = Mock(settled=AsyncMock())
+
     class ApiError(Exception):
         def __init__(self):
             self.status = status
@@ -164,7 +167,8 @@ async def test_kopf_is_restarted_after_api_errors_that_may_be_temporary(monkeypa
     ends = contextlib.nullcontext() if again else pytest.raises(ApiError)
     try:
         with ends:
-            assert await main._run_until_unserved(Mock(namespaces=()), Mock(), Mock(), Mock(), Mock(), asyncio.Event())
+            assert await main._run_until_unserved(Mock(namespaces=()), Mock(), Mock(), rest, Mock(), asyncio.Event())
     finally:
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().remove_signal_handler(number)
+    rest.settled.assert_awaited_once()
