@@ -163,7 +163,8 @@ def test_topology_stays_connected_if_some_bootstrap_hosts_are_unknown(secure, op
     where = f"topology {secure.objects.namespace}/kafka: "
     told = [line["message"] for line in operator.log if line["message"].startswith(where)]
     assert any("connected to" in line for line in told)
-    assert [line for line in told if "connected to" not in line and "resolve" not in line] == []
+    expected = "connected to", "resolve", "answer", "imed out"  # a busy Kafka may answer late
+    assert [line for line in told if not any(words in line for words in expected)] == []
     assert condition(secure.objects.topology(), "Connected")["status"] == "True"
 
 
