@@ -243,6 +243,7 @@ class Routes:
     def _drop_topology(self, key: ObjectKey) -> None:
         """Drop the RackTopology. The status of its KafkaTopics will report the deletion. Kafka is not changed."""
         self._cache.drop_topology(key)
+        self._drop_report(key)  # Kubernetes deletes it later, when a RackTopology of this name may exist again
         self._asked.forget(key)
         for controller in self._controllers:
             controller.topology_gone(key)

@@ -95,6 +95,20 @@ def test_topology_recreated_while_no_watch_runs_is_stopped_and_started_again():
     assert cache._cluster_of(ObjectKey("shop", "one")) is None
 
 
+def test_report_of_a_deleted_topology_is_not_that_of_the_next_one_with_its_name():
+    cache = Cache()
+    routes = Routes(cache, MagicMock(), (), MagicMock())
+    kinds = "RackTopology", "ComplianceReport"
+    topologies, reports = (Informer(kind, routes.handlers[kind], cache.versions, lambda: None) for kind in kinds)
+    topologies.take("ADDED", topology("one"))
+    about = {"spec": {"topologyRef": {"name": "one"}}, "status": {"scanId": "1"}}
+    reports.take("ADDED", {"metadata": {**topology("one")["metadata"], "uid": "report"}, **about})
+    assert list(cache.reports) == [ObjectKey("shop", "one")]
+    again = topology("one")
+    topologies.take(None, {**again, "metadata": {**again["metadata"], "uid": "2", "resourceVersion": "2"}})
+    assert not cache.reports
+
+
 def test_many_objects_of_one_topic_are_looked_up_and_queued_once():
     cache = Cache()
     cache.topologies[examples.topology().key] = examples.topology()
