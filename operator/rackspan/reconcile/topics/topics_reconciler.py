@@ -19,6 +19,7 @@ from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remed
 from rackspan.reconcile.plans.approvals import Approvals
 from rackspan.reconcile.plans.topology_plan import TopologyPlan
 from rackspan.reconcile.ports import ObjectRef
+from rackspan.reconcile.runtime.controller import spec_version
 from rackspan.reconcile.runtime.workqueue import WorkQueue
 from rackspan.reconcile.specs.ownership import refusals
 from rackspan.reconcile.specs.placement import third_party_placer, too_large
@@ -324,7 +325,11 @@ class TopicsReconciler:
             outcome.hold, outcome.copied_bytes = holds.get(outcome.topic.key, (None, None))
 
     async def _prepare(self, state: ClusterState, outcomes: Sequence[Outcome]) -> Collection[ObjectKey]:
-        """Write what objects need before they are changed in Kafka. Return the objects to be retried."""
+        """Write what objects need before they are changed in Kafka. Return the objects to be retried.
+
+        These include objects that have changed since their batch began: deletions, placers and writes may take long.
+        """
+        decided_on = {outcome.topic.key: _version(outcome.topic) for outcome in outcomes}
         unprepared = {outcome.topic.key: outcome for outcome in outcomes if not is_prepared(outcome, state)}
 
         async def act(topic: KafkaTopic) -> bool:
@@ -334,7 +339,10 @@ class TopicsReconciler:
             return prepared
 
         done = await self._for_each([outcome.topic for outcome in unprepared.values()], act)
-        return [key for key, prepared in zip(unprepared, done, strict=True) if not prepared]
+        failed = {key for key, prepared in zip(unprepared, done, strict=True) if not prepared}
+        changed = {key for key, version in decided_on.items() if _version(self._known(key)) != version}
+        self.add(changed)
+        return failed | changed
 
     async def _finish(self, outcome: Outcome, update: StatusUpdate) -> None:
         """Write the status and Events of one outcome, and requeue the topic if more has to be done."""
@@ -407,6 +415,11 @@ class TopicsReconciler:
         held = [topic for topic in topics if topic.key in pending and pending[topic.key].step is DeletionStep.HOLD]
         await self._for_each(held, lambda topic: self._write_failure(topic, hold_failure(pending[topic.key])))
         self._retry(pending)
+
+
+def _version(topic: KafkaTopic | None) -> object:
+    """Return a value that changes with whatever decides about Kafka, but not with the operator's own writes."""
+    return topic and (spec_version(topic.meta), topic.meta.is_paused)
 
 
 def _topology_not_found(topic: KafkaTopic) -> Failure:

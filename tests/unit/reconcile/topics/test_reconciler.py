@@ -6,13 +6,15 @@ import threading
 from dataclasses import dataclass, field
 
 import pytest
+from msgspec import to_builtins
 from msgspec.structs import replace
 from tests.unit.reconcile import examples
 from tests.unit.reconcile.examples import NOON, PLACERS, state, topology
 from tests.unit.reconcile.kube_memory import REFUSED, MemoryCluster, dependencies_of
 from tests.unit.reconcile.memory import MemoryKafka
 
-from rackspan.api.labels import FINALIZER
+from rackspan.api.kafkatopic import KIND
+from rackspan.api.labels import FINALIZER, PAUSED
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
@@ -123,6 +125,58 @@ async def test_topic_deleted_or_recreated_elsewhere_during_its_pass_is_not_recon
     world.loop.add([key])
     await world.work()
     assert (world.kafka.replicas, world.kube.statuses) == ({}, {}), "another topology creates it, or none"
+
+
+@pytest.mark.parametrize("change", ["corrected", "paused", "deleting", "made anew", "gone"])
+async def test_topic_that_changed_while_its_batch_waited_is_left_out_and_retried(world, change):
+    """Kafka carries out a shorter retention within minutes, so a correction must not come too late."""
+    world.kafka.replicas["orders"], world.kafka.own["orders"] = ((0, 2, 4),) * 3, {"retention.ms": "2592000000"}
+    status, short = examples.known("id-of-orders"), {"retention.ms": "1000"}
+    old = topic("orders", status=status, generation=2, config=short)
+    finalize = world.loop.finalizer.process
+
+    async def changed(*arguments):
+        match change:
+            case "corrected":
+                world.cache.keep_topic(
+                    topic("orders", status=status, generation=3, config={"retention.ms": "2592000000"})
+                )
+            case "paused":
+                world.cache.keep_topic(replace(old, meta=replace(old.meta, annotations={PAUSED: "true"})))
+            case "deleting":
+                world.cache.keep_topic(_deleted(old))
+            case "made anew":
+                world.cache.keep_topic(topic("orders", uid="another"))
+            case "gone":
+                world.cache.drop_topic(old.key)
+        return await finalize(*arguments)
+
+    world.loop.finalizer.process = changed
+    world.add(old, topic("z"))
+    await world.work()
+    assert world.kafka.made("alter_configs") == []
+    assert "orders" not in world.kube.statuses, "nothing is reported about the old version"
+    assert "z" in world.kafka.replicas
+    assert len(world.loop._queue) == (change != "gone")
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+async def test_topic_is_left_out_if_the_answer_to_a_write_shows_another_spec(world, corrected):
+    world.kafka.replicas["orders"], world.kafka.own["orders"] = ((0, 2, 4),) * 3, {"retention.ms": "2592000000"}
+    old = topic("orders", finalizers=(), status=examples.known("id-of-orders"), config={"retention.ms": "1000"})
+    metadata = {"namespace": "shop", "name": "orders", "uid": old.meta.uid}
+
+    async def set_finalizers(ref, finalizers, version, annotations):
+        new = {"resourceVersion": "2", "generation": 1 + corrected, "finalizers": list(finalizers)}
+        spec = {**to_builtins(old.spec), "config": {"retention.ms": "2592000000" if corrected else "1000"}}
+        return {"metadata": {**metadata, **new}, "spec": spec, "status": old.status.to_dict()}
+
+    world.kube.set_finalizers = set_finalizers
+    world.cache.versions.record(KIND, {"metadata": {**metadata, "resourceVersion": "1"}})
+    world.add(old)
+    await world.work()
+    assert world.cache.topics[old.key].meta.finalizers == (FINALIZER,)
+    assert world.kafka.made("alter_configs") == ([] if corrected else [["orders"]])
 
 
 async def test_refused_finalizer_is_reported_and_does_not_block_other_topics(world):
