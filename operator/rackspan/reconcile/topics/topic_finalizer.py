@@ -65,11 +65,11 @@ _NOT_LOOKED_AT = Failure(Reason.WAITING, "the operator has not reconciled it yet
 
 @dataclass(frozen=True, slots=True)
 class _Doomed:
-    """A topic for which a turn was requested, and the decision of its first read."""
+    """A topic for which a turn was requested, the decision of its first read, and the records of its deletion."""
 
     topic: KafkaTopic
     first: DeletionDecision
-    partitions: int
+    records: int
 
 
 class TopicFinalizer:
@@ -91,7 +91,7 @@ class TopicFinalizer:
         self._cluster: tuple[ClusterState | Failure, KafkaAdmin | None] = _NOT_LOOKED_AT, None
         """The cluster of the latest batch. A turn uses it even if its batches are older."""
         self._turns: CommitGroup[_Doomed, DeletionDecision] = CommitGroup(
-            self._take_turn, lambda one: 1 + one.partitions, MAX_RECORDS
+            self._take_turn, lambda one: one.records, MAX_RECORDS
         )
 
     def review(self) -> tuple[DeletionsStatus | None, Collection[ObjectKey]]:
@@ -238,9 +238,8 @@ class TopicFinalizer:
         if not answered:
             return first
         await asyncio.sleep(max(due - asyncio.get_running_loop().time(), 0))
-        doomed = {
-            topic.topic_name: _Doomed(topic, first[topic.key], sizes[topic.topic_name])  # admitted: one for each name
-            for topic in answered
+        doomed = {  # admitted: one for each name
+            topic.topic_name: _Doomed(topic, first[topic.key], 1 + sizes[topic.topic_name]) for topic in answered
         }
         answers = await self._turns.submit(doomed)
         return first | {topic.key: answers[topic.topic_name] for topic in answered}
@@ -248,13 +247,14 @@ class TopicFinalizer:
     async def _take_turn(self, doomed: Sequence[_Doomed]) -> Mapping[str, DeletionDecision]:
         """Check Kubernetes and Kafka again, and delete what may be deleted. Return the decisions by topic name.
 
-        A topic may have waited for its turn. So earlier results count only if they were against deleting.
+        A topic may have waited for its turn, or for earlier calls of it. So earlier results count only if they were
+        against deleting.
         """
-        topics = [one.topic for one in doomed]
-        decisions = await self._check_kubernetes(topics)
-        remaining = [one for one in doomed if one.topic.key not in decisions]
-        decisions |= await self._delete_unchanged(remaining)
-        return {topic.topic_name: decisions[topic.key] for topic in topics}
+        decisions: dict[ObjectKey, DeletionDecision] = {}
+        for batch in batches(doomed, lambda one: one.records):
+            decisions |= await self._check_kubernetes([one.topic for one in batch])
+            decisions |= await self._delete_unchanged([one for one in batch if one.topic.key not in decisions])
+        return {one.topic.topic_name: decisions[one.topic.key] for one in doomed}
 
     async def _delete_unchanged(self, doomed: Sequence[_Doomed]) -> Mapping[ObjectKey, DeletionDecision]:
         topics = [one.topic for one in doomed]
@@ -274,7 +274,7 @@ class TopicFinalizer:
                 self._gate.record_deletions(to_delete)
                 await self._write_topology_status()  # before deleting, so that a restarted operator counts these too
                 decisions |= self._recheck_gate(to_delete)
-                decisions |= await _delete(_to_delete(to_delete, decisions), sizes, admin)
+                decisions |= await _delete(_to_delete(to_delete, decisions), admin)
         except FailureError as error:
             return _held(topics, error.failure.message)
         return decisions
@@ -363,22 +363,21 @@ async def _compare_ids(
     return decisions, sizes
 
 
-async def _delete(
-    topics: Sequence[KafkaTopic], sizes: Mapping[str, int], admin: KafkaAdmin
-) -> Mapping[ObjectKey, DeletionDecision]:
-    """Delete topics in few calls. Return a HOLD for each that Kafka refused. `sizes` has the numbers of partitions."""
+async def _delete(topics: Sequence[KafkaTopic], admin: KafkaAdmin) -> Mapping[ObjectKey, DeletionDecision]:
+    """Delete topics in one call. Return a HOLD for each that Kafka refused."""
+    if not topics:
+        return {}
     failed: dict[ObjectKey, DeletionDecision] = {}
-    for batch in batches(topics, lambda topic: 1 + sizes[topic.topic_name]):
-        ids = {topic.topic_name: topic.status.topic_id or "" for topic in batch}
-        BATCH_TOPICS.labels("delete_topics").observe(len(ids))
-        try:
-            refused = await admin.delete_topics(ids)
-        except FailureError as error:
-            refused = dict.fromkeys(ids, error.failure)
-        for topic in batch:
-            failure = refused[topic.topic_name]
-            audit_log.deleted(topic, failure)
-            if failure is not None:
-                count_error(str(topic.topology), failure.remedy, failure.reason)
-                failed[topic.key] = DeletionDecision(DeletionStep.HOLD, failure.message)
+    ids = {topic.topic_name: topic.status.topic_id or "" for topic in topics}
+    BATCH_TOPICS.labels("delete_topics").observe(len(ids))
+    try:
+        refused = await admin.delete_topics(ids)
+    except FailureError as error:
+        refused = dict.fromkeys(ids, error.failure)
+    for topic in topics:
+        failure = refused[topic.topic_name]
+        audit_log.deleted(topic, failure)
+        if failure is not None:
+            count_error(str(topic.topology), failure.remedy, failure.reason)
+            failed[topic.key] = DeletionDecision(DeletionStep.HOLD, failure.message)
     return failed

@@ -586,6 +586,30 @@ async def test_topic_is_kept_after_a_change_during_the_wait_for_a_turn(change):
     assert list(kafka.replicas) == [waits.topic_name]
 
 
+@pytest.mark.parametrize("change", ["retain", "pause", "recreated", "definition"])
+async def test_topic_is_kept_after_a_change_during_an_earlier_call_of_its_turn(change):
+    first, later = burst(2)
+    kube, kafka = MemoryKube(), MemoryKafka({one.topic_name: ((0, 3, 2),) * 2_000 for one in (first, later)})
+    house = House(kube, kafka, first, later, prod=topology())
+    delete = kafka.delete_topics
+
+    async def delete_topics(ids):
+        match change:
+            case "retain":
+                house.cache.keep_topic(leaving(later.topic_name, deletionPolicy="Retain"))
+            case "pause":
+                house.cache.keep_topic(leaving(later.topic_name, annotations={PAUSED: "true"}))
+            case "recreated":
+                kafka.ids = "another-{}".format
+            case "definition":
+                kube.around = Terminating(definitions=("kafkatopics.rackspan.dev",))
+        return await delete(ids)
+
+    kafka.delete_topics = delete_topics
+    await house.process()
+    assert list(kafka.replicas) == [later.topic_name]
+
+
 # -- brokers that lag --------------------------------------------------------------------------------------------------
 
 
