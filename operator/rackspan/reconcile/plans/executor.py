@@ -278,7 +278,8 @@ class Executor:
         if cluster.cluster_id == self.record.cluster_id:
             online = {broker.id for broker in cluster.brokers}
             if topics := self._throttled_topics:
-                await self._disown(self._recreated(await self._admin.partitions(topics)))
+                # Not saved before the throttles are cleared: the object of the record may be gone.
+                self.record = self._disowned(self._recreated(await self._admin.partitions(topics)))
             self.record, _ = await self._throttles.clear(self.record, list(self.record.throttles), online)
 
     async def look(self) -> Pass:
@@ -314,7 +315,9 @@ class Executor:
             await self._look_at_cordons(online & self._holders)
         seen = await self._admin.partitions(topics | self._throttled_topics)
         recreated = self._recreated(seen)
-        await self._disown(recreated)
+        record = self._disowned(recreated)
+        if len(record.throttles) < len(self.record.throttles):
+            await self._save(record)
         self._fill_disks(seen)
         await self._look_at_disks(online, () if limits is None else looked_at.values())
         partitions = {at: self._with_lost(at, one) for at, one in seen.items() if at.topic in topics - recreated}
@@ -390,15 +393,14 @@ class Executor:
     def _throttled_topics(self) -> set[str]:
         return {one.name for one in self.record.throttles if one.kind is SettingKind.TOPIC}
 
-    async def _disown(self, recreated: Collection[str]) -> None:
-        """Forget the throttles of recreated topics: another client has set what is set on the new topics."""
+    def _disowned(self, recreated: Collection[str]) -> Record:
+        """Return the record without throttles of recreated topics: another client has set those of the new topics."""
         kept = {
             one: value
             for one, value in self.record.throttles.items()
             if one.kind is not SettingKind.TOPIC or one.name not in recreated
         }
-        if len(kept) < len(self.record.throttles):
-            await self._save(replace(self.record, throttles=kept))
+        return replace(self.record, throttles=kept)
 
     def _is_whole(self, looked_at: Collection[TopicPartition]) -> bool:
         return len(looked_at) == len(self._worklist.left)

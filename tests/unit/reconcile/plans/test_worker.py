@@ -1053,6 +1053,23 @@ async def test_deletion_without_finalizer_clears_throttles_once_kafka_is_reachab
     assert not world.worker.has_lost_run
 
 
+async def test_deletion_without_finalizer_leaves_no_throttle_if_a_topic_was_recreated(monkeypatch):
+    world, ids = World(), {"orders": "old", "users": "u"}
+    real = world.kafka.partitions
+
+    async def partitions(topics):
+        return {at: dataclasses.replace(one, topic_id=ids[at.topic]) for at, one in (await real(topics)).items()}
+
+    monkeypatch.setattr(world.kafka, "partitions", partitions)
+    await world.begin(dataclasses.replace(world.plan(), topic_ids=dict(ids)))
+    await world.passes(2)
+    world.objects.tear_away(NAME)
+    ids["orders"] = "new"
+    await world.passes(2)
+    left = {one.name for one in world.kafka.configs.keys() - CONFIGS.keys()}
+    assert left == {"orders"}, "what is set on the new topic is of another client"
+
+
 async def test_interrupted_cleanup_after_a_deletion_without_finalizer_completes_in_a_later_turn(monkeypatch):
     world = World()
     await world.begin()
