@@ -278,13 +278,12 @@ class TopologyWorker:
             await self._writer.write_state(one, *obstacle)
             return _RETRY_SECONDS
         if intent is Intent.PAUSE:
-            await self._writer.write_state(one, ReassignmentState.PAUSED, turns.paused_by(one, mine))
-            return _IDLE_SECONDS
-        refused = self._cache.quota.over_quota(self._key)
-        if refused is not None:
-            await self._writer.write_state(one, ReassignmentState.QUEUED, refused.message, reason=refused.reason)
-            return _IDLE_SECONDS
-        return None
+            told = await self._writer.write_state(one, ReassignmentState.PAUSED, turns.paused_by(one, mine))
+        elif (refused := self._cache.quota.over_quota(self._key)) is not None:
+            told = await self._writer.write_state(one, ReassignmentState.QUEUED, refused.message, reason=refused.reason)
+        else:
+            return None
+        return _IDLE_SECONDS if told else _STEP_SECONDS  # the cache has the change: its event wakes nobody
 
     async def _pass(self, one: Reassignment, topology: RackTopology, intent: Intent) -> float:
         before = self._run or self._aside
@@ -300,7 +299,8 @@ class TopologyWorker:
             run.refuse_held(intent, now)
         state, begins = run.state(intent)
         if known.status.state is not state and state is not ReassignmentState.PAUSED:
-            await self._writer.write_state(known, state, begins)
+            if not await self._writer.write_state(known, state, begins):
+                return _STEP_SECONDS  # it may be paused or cancelled now
             self._writer.announce(known, topology, state, known.spec.approved_by or begins)
         mine = in_order(self._cache, self._key)
         rules = rules_of(known, mine, topology)

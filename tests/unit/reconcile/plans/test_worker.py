@@ -485,6 +485,30 @@ async def test_status_becomes_paused_even_if_a_status_write_fails(outcome):
         assert status.message.startswith("paused by its spec; 2 of 3 moves done, 0 being copied")
 
 
+async def test_no_copy_starts_if_a_pause_conflicts_with_the_write_of_the_start(monkeypatch):
+    world, write = World(), SimulatedObjects.write_status
+    await world.begin()
+
+    async def paused_meanwhile(known, status):
+        if status.get("state") == "Running":
+            world.objects.edit(NAME, paused=True)
+        return await write(world.objects, known, status)
+
+    monkeypatch.setattr(world.objects, "write_status", paused_meanwhile)
+    await world.passes(3)
+    assert world.kafka.copies == []
+    assert world.read().status.state == "Paused"
+    assert not [event for event in world.objects.events if event.about.kind == "Reassignment"]
+
+
+async def test_conflict_with_the_write_of_a_pause_is_retried_soon():
+    world = World()
+    await world.begin()
+    world.objects.edit(NAME, paused=True)
+    world.objects.failing = {world.objects.writes + 1: None}
+    assert await world.passes() == worker._STEP_SECONDS
+
+
 async def test_topology_above_the_namespace_quota_moves_nothing():
     world = World()
     await world.begin()
