@@ -47,6 +47,7 @@ _RETRY_SECONDS = 15.0
 _IDLE_SECONDS = 60.0
 _CLEARING_SECONDS = 60.0
 """The time limit for clearing the throttles of a Reassignment that is not carried out any more."""
+_LOST = "waits for Kafka to clear the throttles of a Reassignment that is gone"
 
 
 class TopologyWorker:
@@ -63,7 +64,7 @@ class TopologyWorker:
         """The last known RackTopology, kept after its deletion: throttles that are left are in its cluster."""
         self._run: Run | None = None
         self._aside: Run | None = None
-        """The run from before the worker stepped aside. Its connection is closed."""
+        """The run from before the worker stepped aside or failed. The object may have a newer record."""
         self._rests_until = 0.0
 
     @property
@@ -86,8 +87,12 @@ class TopologyWorker:
 
     async def step_aside(self) -> None:
         """Close the connection and keep the run: the time for which a broker is missing counts across turns."""
-        self._aside, self._run = self._run or self._aside, None
+        self._put_aside()
         await self._connection.close()
+
+    def _put_aside(self) -> None:
+        """Keep the run, with another executor from its next pass on: if the object is gone, only it has the record."""
+        self._aside, self._run = self._run or self._aside, None
 
     async def leave(self) -> Sequence[str]:
         """Clear all throttles before an uninstall. Return a sentence for each problem. Never raises."""
@@ -230,11 +235,8 @@ class TopologyWorker:
 
     async def _have_its_turn(self, one: Reassignment, topology: RackTopology, mine: Sequence[Reassignment]) -> float:
         intent = turns.intent_of(one, mine, topology, self._dependencies.clock())
-        if not turns.has_begun(one) and (pause := await self._not_yet(one, intent, mine)) is not None:
+        if (pause := await self._waits(one, intent, mine)) is not None:
             return pause
-        if not has_finalizer(one.meta) and not one.meta.is_deleting:
-            await self._writer.hold(one)
-            return _STEP_SECONDS
         try:
             return await self._pass(one, topology, intent)
         except StoppedError as error:
@@ -247,7 +249,7 @@ class TopologyWorker:
             await self._writer.end(one, ReassignmentState.STOPPED, str(error), topology, reason=Reason.INVALID_SPEC)
             return _STEP_SECONDS
         except RecordTooLargeError as error:
-            self._run = None
+            self._put_aside()
             if (known := self._writer.current(one)) is not None:
                 await self._writer.write_state(known, known.status.state or ReassignmentState.RUNNING, str(error))
             return _RETRY_SECONDS
@@ -260,11 +262,21 @@ class TopologyWorker:
     async def _record_failed(self, one: Reassignment, error: JournalError) -> float:
         """Start again from the object in the API server. Return the seconds until then."""
         _log.warning("Reassignment %s: %s", one.key, error)
-        run, self._run = self._run, None  # its record may differ from the stored one
+        self._put_aside()  # its record may differ from the stored one
         await self._writer.read(one)
-        if self._writer.current(one) is None:
-            self._run = run  # only this run knows the throttles
         return _RECORD_SECONDS
+
+    async def _waits(self, one: Reassignment, intent: Intent, mine: Sequence[Reassignment]) -> float | None:
+        """Return None if a pass may run now, else the seconds until the next check."""
+        if not turns.has_begun(one) and (pause := await self._not_yet(one, intent, mine)) is not None:
+            return pause
+        if self.has_lost_run:  # the run of this one would replace it
+            await self._writer.write_state(one, one.status.state or ReassignmentState.QUEUED, _LOST)
+            return _RETRY_SECONDS
+        if not has_finalizer(one.meta) and not one.meta.is_deleting:
+            await self._writer.hold(one)
+            return _STEP_SECONDS
+        return None
 
     async def _not_yet(self, one: Reassignment, intent: Intent, mine: Sequence[Reassignment]) -> float | None:
         """Return None if a Reassignment may begin at its turn, else the seconds until the next check."""

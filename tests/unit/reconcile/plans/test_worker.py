@@ -1077,6 +1077,56 @@ async def test_deletion_without_finalizer_clears_throttles_once_kafka_is_reachab
     assert not world.worker.has_lost_run
 
 
+async def test_next_plan_begins_only_after_the_throttles_of_a_lost_run_are_cleared(monkeypatch):
+    world, second = World(), f"prod-{'f' * 16}"
+    orders = {at: new for at, new in PLANNED.items() if at.topic == "orders"}
+    users = {at: new for at, new in PLANNED.items() if at.topic == "users"}
+    await world.begin(world.plan(planned=orders), world.plan("f" * 16, planned=users))
+    await world.passes(2)
+    monkeypatch.setattr(Recorded, "set_settings", SimulatedKafka.set_settings)  # the record is gone
+    await world.worker.step_aside()
+    world.objects.tear_away(NAME)
+    with monkeypatch.context() as away:
+        away.setattr(world.kafka, "cluster", Mock(side_effect=AWAY))
+        assert await world.passes() == worker._RETRY_SECONDS
+    assert world.worker.has_lost_run
+    assert world.read(second).status.message == worker._LOST
+    await world.until_ended()
+    assert world.read(second).status.state == "Succeeded"
+    world.nothing_left()
+
+
+async def test_plan_that_waits_for_the_cleanup_of_a_lost_run_can_be_deleted(monkeypatch):
+    world = World()
+    await world.begin(world.plan(), world.plan("f" * 16))
+    await world.passes(2)
+    await world.worker.step_aside()
+    world.objects.tear_away(NAME)
+    monkeypatch.setattr(world.kafka, "cluster", Mock(side_effect=AWAY))
+    await world.passes()
+    world.objects.delete_by_hand(f"prod-{'f' * 16}")
+    await world.passes(2)
+    assert not world.objects.there
+
+
+@pytest.mark.parametrize("outcome", [AWAY, None])
+async def test_deletion_without_finalizer_after_a_failed_record_write_leaves_no_throttle(outcome, monkeypatch):
+    world = World()
+    await world.begin()
+    await world.passes(2)
+    world.kafka.catch_up_all()
+    with monkeypatch.context() as away:
+        world.objects.failing = {world.objects.writes + 1: outcome}
+        if outcome is AWAY:
+            away.setattr(world.objects, "find", Mock(side_effect=AWAY))
+        with contextlib.suppress(FailureError):
+            assert await world.passes() == worker._RECORD_SECONDS
+    assert world.kafka.configs != CONFIGS
+    world.objects.tear_away(NAME)
+    await world.passes(2)
+    assert world.kafka.configs == CONFIGS
+
+
 async def test_deletion_without_finalizer_leaves_no_throttle_if_a_topic_was_recreated(monkeypatch):
     world, ids = World(), {"orders": "old", "users": "u"}
     real = world.kafka.partitions
