@@ -153,7 +153,7 @@ def test_operator_survives_an_api_server_outage_and_applies_the_changes_made_dur
     told = [line["message"] for line in own_operator.log if "topology outage/secure" in line["message"]]
     assert [line for line in told if "Secret" in line or "API server" in line] == []
     assert own_operator.pid == pid, "the operator was restarted"
-    assert "Traceback" not in own_operator.output
+    assert _defects(own_operator) == []
 
 
 def test_topic_recreated_before_a_crash_is_recognized_as_own_after_the_restart(shop, plane, topics, own_operator):
@@ -215,7 +215,7 @@ def test_operator_applies_changes_after_etcd_is_restored_from_a_backup(
     shop.until_ready("made-since")
     topics.until_config(shop.kafka_name("changed-since"), {"retention.ms": "3000000"})
     topics.until_config(shop.kafka_name("taken-back"), {"retention.ms": "1000000"})
-    assert "Traceback" not in own_operator.output
+    assert _defects(own_operator) == []
 
 
 @pytest.fixture
@@ -274,7 +274,7 @@ def test_namespace_without_rights_is_left_out_and_others_are_reconciled(plane, t
     assert [("left out" in line, "read again" in line) for line in told] == [(True, False), (False, True)] * 2 + [
         (True, False)
     ]
-    assert "Traceback" not in operator.output
+    assert _defects(operator) == []
 
 
 def test_operator_waits_for_crds_that_are_applied_after_its_start(control_plane_factory, processes):
@@ -296,3 +296,8 @@ def test_operator_waits_for_crds_that_are_applied_after_its_start(control_plane_
             objects.until_stalled("orders", "TopologyNotFound")
     finally:
         operator.kill()
+
+
+def _defects(operator):
+    """Return the log lines with a traceback, apart from those of kopf about an API server that is still starting."""
+    return [line for line in operator.output.splitlines() if "Traceback" in line and "'code': 503" not in line]
