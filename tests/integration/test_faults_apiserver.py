@@ -300,4 +300,4 @@ def test_operator_waits_for_crds_that_are_applied_after_its_start(control_plane_
 
 def _defects(operator):
     """Return the log lines with a traceback, apart from those of kopf about an API server that is still starting."""
-    return [line for line in operator.output.splitlines() if "Traceback" in line and "'code': 503" not in line]
+    return [line for line in operator.tracebacks if "'code': 503" not in line]

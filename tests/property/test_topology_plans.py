@@ -227,7 +227,7 @@ async def _concurrent(data, pause):
         history.append(world)
         batches.append(names)
         made_anew.append(data.draw(st.booleans()))
-    now, at_work, together = history[:1], set(), data.draw(st.booleans())
+    now, at_work, together = [], set(), data.draw(st.booleans())
     free, unmanaged = asyncio.Semaphore(2), asyncio.Lock()
 
     async def process(names):

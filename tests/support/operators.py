@@ -92,6 +92,11 @@ class Operator:
         written = self._latest().rpartition("\n")[0]
         return [json.loads(line) for line in written.splitlines() if line.strip()]
 
+    @property
+    def tracebacks(self) -> list[str]:
+        """The lines with a traceback in the output of all starts."""
+        return [line for line in self.output.splitlines() if "Traceback" in line]
+
     def get(self, path: str) -> tuple[int, str]:
         """Return the HTTP status and body of `/metrics`, `/healthz` or `/readyz`."""
         try:

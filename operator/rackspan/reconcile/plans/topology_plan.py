@@ -138,14 +138,18 @@ class TopologyPlan:
         async with self._lock:
             self._together |= self._filling not in (None, state.spec.fills_brokers)
             self._filling = state.spec.fills_brokers
-            if self._new(state) or self.outdated:
+            if self.outdated or any(self._known[key].tree == state.racks.tree for key in self._unplanned):
                 await self._plan(state)
         given = {key: self._parts[key] for key in wanted if key in self._parts}
         self._given |= {key: part.hash for key, part in given.items()}
-        outdated = [key for key, known in self._given.items() if key in self._parts and self._parts[key].hash != known]
+        outdated = {
+            key: part.hash
+            for key, known in self._given.items()
+            if (part := self._parts.get(key)) is not None and part.hash != known
+        }
         if outdated:
-            self._given |= {key: self._parts[key].hash for key in outdated}  # each change is reported once
-            self._changed(outdated)
+            self._given |= outdated  # each change is reported once
+            self._changed([*outdated])
         return given
 
     @property
@@ -195,20 +199,17 @@ class TopologyPlan:
     def _needing(self) -> list[ObjectKey]:
         return [key for key, part in self._parts.items() if not part.empty]
 
-    def _new(self, state: ClusterState) -> set[ObjectKey]:
-        """Return the topics to be planned whose inputs were computed for the current brokers."""
-        return {key for key in self._unplanned if self._known[key].tree == state.racks.tree}
-
     async def _plan(self, state: ClusterState) -> None:
         """Plan new topics. If some need a change, or topics with a part have changed, plan their namespaces too."""
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, self._rested - loop.time()))
         began = loop.time()
-        new = self._new(state)  # after the pause, in which topics may have been deleted
-        self._unplanned -= new
         together, outdated = self._together, self._outdated
         self._together, self._outdated = False, set()
+        # After the pause, in which topics may have been deleted.
         inputs = {key: one for key, one in self._known.items() if one.tree == state.racks.tree}
+        new = self._unplanned & inputs.keys()
+        self._unplanned -= new
         made, bound = None, None
         if _lacks_replicas(state):
             together |= not self._fills

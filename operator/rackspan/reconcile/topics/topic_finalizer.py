@@ -65,11 +65,11 @@ _NOT_LOOKED_AT = Failure(Reason.WAITING, "the operator has not reconciled it yet
 
 @dataclass(frozen=True, slots=True)
 class _Doomed:
-    """A topic for which a turn was requested, the decision of its first read, and the records of its deletion."""
+    """A topic for which a turn was requested, and the decision of its first read."""
 
     topic: KafkaTopic
     first: DeletionDecision
-    records: int
+    partitions: int
 
 
 class TopicFinalizer:
@@ -90,9 +90,7 @@ class TopicFinalizer:
         self._terminating = Terminating()
         self._cluster: tuple[ClusterState | Failure, KafkaAdmin | None] = _NOT_LOOKED_AT, None
         """The cluster of the latest batch. A turn uses it even if its batches are older."""
-        self._turns: CommitGroup[_Doomed, DeletionDecision] = CommitGroup(
-            self._take_turn, lambda one: one.records, MAX_RECORDS
-        )
+        self._turns: CommitGroup[_Doomed, DeletionDecision] = CommitGroup(self._take_turn, _records, MAX_RECORDS)
 
     def review(self) -> tuple[DeletionsStatus | None, Collection[ObjectKey]]:
         """Return the RackTopology's `status.deletions`, and the objects whose deletion waits for confirmation."""
@@ -238,23 +236,22 @@ class TopicFinalizer:
         if not answered:
             return first
         await asyncio.sleep(max(due - asyncio.get_running_loop().time(), 0))
-        doomed = {  # admitted: one for each name
-            topic.topic_name: _Doomed(topic, first[topic.key], 1 + sizes[topic.topic_name]) for topic in answered
-        }
-        answers = await self._turns.submit(doomed)
+        doomed = [_Doomed(topic, first[topic.key], sizes[topic.topic_name]) for topic in answered]
+        answers: dict[str, DeletionDecision] = {}
+        for batch in batches(doomed, _records):  # each turn makes one call, so all is checked just before each call
+            answers |= await self._turns.submit({one.topic.topic_name: one for one in batch})  # admitted: one per name
         return first | {topic.key: answers[topic.topic_name] for topic in answered}
 
     async def _take_turn(self, doomed: Sequence[_Doomed]) -> Mapping[str, DeletionDecision]:
         """Check Kubernetes and Kafka again, and delete what may be deleted. Return the decisions by topic name.
 
-        A topic may have waited for its turn, or for earlier calls of it. So earlier results count only if they were
-        against deleting.
+        A topic may have waited for its turn. So earlier results count only if they were against deleting.
         """
-        decisions: dict[ObjectKey, DeletionDecision] = {}
-        for batch in batches(doomed, lambda one: one.records):
-            decisions |= await self._check_kubernetes([one.topic for one in batch])
-            decisions |= await self._delete_unchanged([one for one in batch if one.topic.key not in decisions])
-        return {one.topic.topic_name: decisions[one.topic.key] for one in doomed}
+        topics = [one.topic for one in doomed]
+        decisions = await self._check_kubernetes(topics)
+        remaining = [one for one in doomed if one.topic.key not in decisions]
+        decisions |= await self._delete_unchanged(remaining)
+        return {topic.topic_name: decisions[topic.key] for topic in topics}
 
     async def _delete_unchanged(self, doomed: Sequence[_Doomed]) -> Mapping[ObjectKey, DeletionDecision]:
         topics = [one.topic for one in doomed]
@@ -361,6 +358,10 @@ async def _compare_ids(
         decisions[topic.key] = decide_deletion(topic, seen, state)
         sizes[topic.topic_name] = len(seen.replicas) if seen is not None else 0
     return decisions, sizes
+
+
+def _records(one: _Doomed) -> int:
+    return 1 + one.partitions
 
 
 async def _delete(topics: Sequence[KafkaTopic], admin: KafkaAdmin) -> Mapping[ObjectKey, DeletionDecision]:
