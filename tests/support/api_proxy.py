@@ -109,6 +109,9 @@ class ApiProxy:
         await asyncio.gather(*left, return_exceptions=True)
 
     async def _pass(self, request: web.Request) -> web.StreamResponse:
+        if request.app is not self._runner.app:  # its TLS handshake outlasted the restart
+            request.transport.abort()
+            return web.Response()
         refusal = await self.refuse(request)
         if refusal is not None:
             return refusal
