@@ -16,6 +16,7 @@ _MAX_SHOWN = 40
 _LONGEST_ANNOTATION = 1024
 """In characters. A single hash, id, name or time is shorter."""
 _MOST_FINALIZERS = 50
+_MOST_OWNERS = 50
 _LONGEST_MANAGER = 128
 """In characters, by the API server's own rule."""
 
@@ -47,6 +48,8 @@ class Meta(ApiStruct, frozen=True):
     annotations: Mapping[str, str] = field(default_factory=dict)
     """The annotations that Rackspan reads, cut to _LONGEST_ANNOTATION where they have a single value."""
     finalizers: tuple[str, ...] = ()
+    owners: frozenset[str] = frozenset()
+    """The uids of the first _MOST_OWNERS owner references."""
     manager: str = ""
     """The last writer of the spec, as recorded by the API server: the name of a program, such as `kubectl-edit`."""
 
@@ -67,7 +70,8 @@ class Meta(ApiStruct, frozen=True):
             for name in READ_ANNOTATIONS
             if name in given
         }
-        return replace(found, manager=_manager(metadata)[:_LONGEST_MANAGER], annotations=annotations)
+        manager, owners = _manager(metadata)[:_LONGEST_MANAGER], _owners(metadata)
+        return replace(found, manager=manager, owners=owners, annotations=annotations)
 
     @property
     def key(self) -> ObjectKey:
@@ -132,6 +136,11 @@ class ApiObject(ApiStruct, frozen=True):
 
 def _plain(value: str) -> str:
     return value.strip().lower()
+
+
+def _owners(metadata: object) -> frozenset[str]:
+    entries = metadata.get("ownerReferences") if isinstance(metadata, Mapping) else None
+    return frozenset(str(entry.get("uid", "")) for entry in (entries or ())[:_MOST_OWNERS])
 
 
 def _manager(metadata: object) -> str:

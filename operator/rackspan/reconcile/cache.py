@@ -21,7 +21,7 @@ from rackspan.reconcile.runtime.namespaces import DEFAULT_TOPOLOGIES_PER_NAMESPA
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from rackspan.api.compliancereport import ComplianceReportStatus
+    from rackspan.api.compliancereport import ComplianceReport, ComplianceReportStatus
     from rackspan.api.meta import ObjectKey
 
 
@@ -57,8 +57,8 @@ class Cache:
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.topologies: dict[ObjectKey, RackTopology] = {}
         self.topics: dict[ObjectKey, KafkaTopic] = {}
-        self.reports: dict[ObjectKey, ComplianceReportStatus] = {}
-        """The report of the last scan, by RackTopology."""
+        self.reports: dict[ObjectKey, ComplianceReport] = {}
+        """The report of the last scan, by RackTopology. See `report_of`."""
         self.reassignments: dict[ObjectKey, Reassignment] = {}
         self.left_out: frozenset[str] = frozenset()
         """Watched namespaces that the API server denies reading. The cached state of their objects may be outdated."""
@@ -162,6 +162,14 @@ class Cache:
         self.topologies[topology.key] = topology
         self.quota.put(topology)
         return topology
+
+    def report_of(self, topology: RackTopology) -> ComplianceReportStatus | None:
+        """Return the report of this RackTopology's last scan, or None.
+
+        The report of an earlier RackTopology with this name does not count. Kubernetes deletes it some time later.
+        """
+        report = self.reports.get(topology.key)
+        return report.status if report is not None and topology.meta.uid in report.meta.owners else None
 
     def put_topology_answer(self, body: Mapping[str, Any]) -> None:
         """Store a RackTopology from a write response, unless it is deleted or a newer one is known."""

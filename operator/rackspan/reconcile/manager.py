@@ -243,7 +243,7 @@ class Routes:
     def _drop_topology(self, key: ObjectKey) -> None:
         """Drop the RackTopology. The status of its KafkaTopics will report the deletion. Kafka is not changed."""
         self._cache.drop_topology(key)
-        self._drop_report(key)  # Kubernetes deletes it later, when a RackTopology of this name may exist again
+        forget_report(str(key))
         self._asked.forget(key)
         for controller in self._controllers:
             controller.topology_gone(key)
@@ -278,8 +278,8 @@ class Routes:
     def _put_report(self, body: Mapping[str, Any]) -> None:
         """Store a report. A report is ignored unless it has the name of its topology, as the reports of scans do."""
         report = ComplianceReport.from_object(body)
-        if report.key == report.topology and self._cache.reports.get(report.key) != report.status:
-            self._cache.reports[report.key] = report.status
+        if report.key == report.topology:
+            self._cache.reports[report.key] = report
             self._wake(compliancereport.KIND)
 
     def _drop_report(self, key: ObjectKey) -> None:

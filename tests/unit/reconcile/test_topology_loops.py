@@ -102,11 +102,19 @@ def test_report_of_a_deleted_topology_is_not_that_of_the_next_one_with_its_name(
     topologies, reports = (Informer(kind, routes.handlers[kind], cache.versions, lambda: None) for kind in kinds)
     topologies.take("ADDED", topology("one"))
     about = {"spec": {"topologyRef": {"name": "one"}}, "status": {"scanId": "1"}}
-    reports.take("ADDED", {"metadata": {**topology("one")["metadata"], "uid": "report"}, **about})
-    assert list(cache.reports) == [ObjectKey("shop", "one")]
+    metadata = topology("one")["metadata"]
+    owner = {"kind": "RackTopology", "name": "one", "uid": metadata["uid"]}
+    reports.take("ADDED", {"metadata": {**metadata, "uid": "report", "ownerReferences": [owner]}, **about})
+    key = ObjectKey("shop", "one")
+    assert cache.report_of(cache.topologies[key]).scan_id == "1"
     again = topology("one")
-    topologies.take(None, {**again, "metadata": {**again["metadata"], "uid": "2", "resourceVersion": "2"}})
-    assert not cache.reports
+    topologies.take(None, {**again, "metadata": {**metadata, "uid": "2", "resourceVersion": "2"}})
+    assert cache.report_of(cache.topologies[key]) is None
+    newer = {"uid": "report", "resourceVersion": "3", "ownerReferences": [{**owner, "uid": "2"}]}
+    reports.take("MODIFIED", {"metadata": {**metadata, **newer}, **about})
+    assert cache.report_of(cache.topologies[key]).scan_id == "1"
+    topologies.take("DELETED", topology("one"))
+    assert cache.report_of(cache.topologies[key]).scan_id == "1", "a late event of the first RackTopology"
 
 
 def test_many_objects_of_one_topic_are_looked_up_and_queued_once():

@@ -198,9 +198,7 @@ class Watching(RuleBasedStateMachine):
             case "Reassignment":
                 return {key: one.meta.resource_version for key, one in self.cache.reassignments.items()}
             case "ComplianceReport":
-                return {
-                    key: self.server.objects[kind][key]["metadata"]["resourceVersion"] for key in self.cache.reports
-                }
+                return {key: report.meta.resource_version for key, report in self.cache.reports.items()}
 
     def deliver(self, uid):
         """Deliver one event as at the start, when all objects are listed before the handlers are called."""

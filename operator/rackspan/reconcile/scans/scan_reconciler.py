@@ -197,7 +197,9 @@ class ScansReconciler(Controller):
             metrics.count_error(str(topology.key), error.failure.remedy, error.failure.reason)
             _log.warning("topology %s: %s", topology.key, error)
             failure = Failure(Reason.SCAN_NOT_STARTED, error.failure.message, error.failure.remedy)
-        report = dependencies.cache.reports.get(topology.key)
+        if not self._is_known(topology):
+            return _IDLE_SECONDS
+        report = dependencies.cache.report_of(topology)
         last = last_scan(facts.last, runs, decision.overdue, report, now, self._unstarted)
         if self._unlisted(topology) and not any(run.kind is RunKind.SPARK_APPLICATION for run in runs):
             last = facts.last  # an object that could not be listed is not a deleted object
@@ -251,9 +253,8 @@ class ScansReconciler(Controller):
         return ScanFacts(topology.meta.uid, status.scans or ScansStatus(), status.last_scan)
 
     def _store(self, topology: RackTopology, facts: ScanFacts) -> None:
-        known = self._dependencies.cache.topologies.get(topology.key)
-        if known is None or known.meta.uid != topology.meta.uid:
-            return  # the topology was deleted meanwhile, and its metrics with it
+        if not self._is_known(topology):
+            return
         name, scans = str(topology.key), facts.scans
         metrics.SCAN_RUNNING.labels(name).set(scans.running or 0)
         metrics.SCAN_MISSED.labels(name).set(scans.missed or 0)
@@ -268,6 +269,11 @@ class ScansReconciler(Controller):
             self.facts[topology.key] = facts
             self._on_change(topology.key)
 
+    def _is_known(self, topology: RackTopology) -> bool:
+        """Return whether the topology still exists. Its deletion, during a request, has removed its metrics."""
+        known = self._dependencies.cache.topologies.get(topology.key)
+        return known is not None and known.meta.uid == topology.meta.uid
+
     def _count_ended(self, topology: RackTopology, before: ScanFacts, last: racktopology.LastScan | None) -> None:
         if last is None or last.state is ScanState.RUNNING:
             return
@@ -277,7 +283,7 @@ class ScansReconciler(Controller):
     def _post_events(self, topology: RackTopology, scans: ScansStatus) -> ScansStatus:
         """Set metrics and post Events from the report, Events once per scan: `scans.announced` is the last scan id."""
         cache = self._dependencies.cache
-        report = cache.reports.get(topology.key)
+        report = cache.report_of(topology)
         if report is None:
             return scans
         update_report_metrics(str(topology.key), report)
@@ -307,7 +313,7 @@ class ScansReconciler(Controller):
         return (
             topology.spec.compliance is not None
             or SCAN_NOW in topology.meta.annotations
-            or topology.key in self._dependencies.cache.reports
+            or self._dependencies.cache.report_of(topology) is not None
             or topology.status.last_scan is not None
             or (known.scans.schedule, known.failure, known.waits_since) != (None, None, None)
         )
