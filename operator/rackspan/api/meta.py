@@ -31,6 +31,12 @@ class ObjectKey(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
+class OwnerReference(ApiStruct, frozen=True):
+    """An object with which this object is deleted."""
+
+    uid: str = ""
+
+
 class Meta(ApiStruct, frozen=True):
     """The part of `metadata` that decisions need.
 
@@ -48,8 +54,8 @@ class Meta(ApiStruct, frozen=True):
     annotations: Mapping[str, str] = field(default_factory=dict)
     """The annotations that Rackspan reads, cut to _LONGEST_ANNOTATION where they have a single value."""
     finalizers: tuple[str, ...] = ()
-    owners: frozenset[str] = frozenset()
-    """The uids of the first _MOST_OWNERS owner references."""
+    owner_references: tuple[OwnerReference, ...] = ()
+    """The first _MOST_OWNERS of them."""
     manager: str = ""
     """The last writer of the spec, as recorded by the API server: the name of a program, such as `kubectl-edit`."""
 
@@ -70,8 +76,8 @@ class Meta(ApiStruct, frozen=True):
             for name in READ_ANNOTATIONS
             if name in given
         }
-        manager, owners = _manager(metadata)[:_LONGEST_MANAGER], _owners(metadata)
-        return replace(found, manager=manager, owners=owners, annotations=annotations)
+        manager, owners = _manager(metadata)[:_LONGEST_MANAGER], found.owner_references[:_MOST_OWNERS]
+        return replace(found, manager=manager, owner_references=owners, annotations=annotations)
 
     @property
     def key(self) -> ObjectKey:
@@ -136,11 +142,6 @@ class ApiObject(ApiStruct, frozen=True):
 
 def _plain(value: str) -> str:
     return value.strip().lower()
-
-
-def _owners(metadata: object) -> frozenset[str]:
-    entries = metadata.get("ownerReferences") if isinstance(metadata, Mapping) else None
-    return frozenset(str(entry.get("uid", "")) for entry in (entries or ())[:_MOST_OWNERS])
 
 
 def _manager(metadata: object) -> str:

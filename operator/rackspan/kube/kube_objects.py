@@ -61,6 +61,10 @@ class _Metadata(TypedDict, total=False):
     resourceVersion: str
 
 
+class _OwnerReference(TypedDict, total=False):
+    uid: str
+
+
 class _OwnMetadata(_Metadata, total=False):
     generation: int
     creationTimestamp: str | None
@@ -68,6 +72,7 @@ class _OwnMetadata(_Metadata, total=False):
     annotations: _Annotations | None
     finalizers: list[str] | None
     managedFields: list[_ManagedFields] | None
+    ownerReferences: list[_OwnerReference] | None
 
 
 class OwnObject(TypedDict, total=False):

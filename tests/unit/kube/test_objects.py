@@ -45,7 +45,7 @@ metadata = st.fixed_dictionaries(
         "annotations": st.dictionaries(st.one_of(text, st.sampled_from(READ_ANNOTATIONS)), text),
         "finalizers": st.lists(text, max_size=3),
         "managedFields": st.lists(fields, max_size=3),
-        "ownerReferences": st.just([{"name": "a"}]),
+        "ownerReferences": st.lists(st.fixed_dictionaries({"name": st.just("a")}, optional={"uid": text}), max_size=60),
     },
 )
 SPEC = {"topologyRef": {"name": "prod"}, "partitions": 3, "replicationFactor": 2, "config": {"a": 1, "b": "c"}}
