@@ -53,10 +53,13 @@ class KubeLease:
         return None if written is None else _record(written)
 
     async def release(self, identity: str) -> None:
-        """Release the Lease if `identity` holds it. Raises FailureError."""
-        record = await self.read()
-        if record is not None and record.holder == identity:
-            await self._patch(record.version, {"holderIdentity": "", "leaseDurationSeconds": 1})
+        """Release the Lease if `identity` holds it. Raises FailureError.
+
+        A renewal that was cancelled may still take effect between the read and the write.
+        """
+        released = None
+        while released is None and (record := await self.read()) is not None and record.holder == identity:
+            released = await self._patch(record.version, {"holderIdentity": "", "leaseDurationSeconds": 1})
 
     async def _patch(self, version: str, spec: dict[str, Any]) -> LeaseRecord | None:
         body = {"metadata": {"resourceVersion": version}, "spec": spec}
