@@ -105,6 +105,6 @@ async def prepared(outcomes):
     return ()
 
 
-async def reconciled(topics, where, admin, prepare=prepared):
+async def reconciled(topics, where, admin, prepare=prepared, is_current=lambda _: True):
     """Return the outcomes of a batch of topics without quotas."""
-    return await reconcile_topics(topics, where, admin, prepare, ThirdPartyPlacers(), {})
+    return await reconcile_topics(topics, where, admin, prepare, is_current, ThirdPartyPlacers(), {})

@@ -44,14 +44,15 @@ async def reconcile_topics(
     state: ClusterState,
     admin: KafkaAdmin,
     prepare: Callable[[Sequence[Outcome]], Awaitable[Collection[ObjectKey]]],
+    is_current: Callable[[KafkaTopic], bool],
     third_party: ThirdPartyPlacers,
     above_quota: Mapping[ObjectKey, Failure],
 ) -> list[Outcome]:
     """Create and change topics in Kafka as their objects request. Return the outcomes in the order of `topics`.
 
-    `prepare` is called after the decisions and before the changes. The objects that it returns are left out. Topics in
-    `above_quota` get no more than they already have in Kafka. Raises FailureError only if Kafka responded for none of
-    the topics.
+    `prepare` is called after the decisions and before the changes. The objects that it returns are left out, and those
+    that are not `is_current` when one of their changes is to be sent. Topics in `above_quota` get no more than they
+    already have in Kafka. Raises FailureError only if Kafka responded for none of the topics.
     """
     outcomes = {
         topic.key: Outcome(with_known_claim(topic, state), above_quota=above_quota.get(topic.key)) for topic in topics
@@ -63,9 +64,9 @@ async def reconcile_topics(
     for key in await prepare(fit):
         _remove_load(outcomes.pop(key).decision, state)
     changed = [outcome for outcome in outcomes.values() if not outcome.decision.idle]
-    await _act(changed, state, admin)
-    await _read_back(changed, state, admin)
-    return list(outcomes.values())
+    await _act(changed, state, admin, is_current)
+    await _read_back([outcome for outcome in changed if not outcome.superseded], state, admin)
+    return [outcome for outcome in outcomes.values() if not outcome.superseded]
 
 
 async def _decide(outcomes: Sequence[Outcome], state: ClusterState, third_party: ThirdPartyPlacers) -> None:
@@ -187,28 +188,38 @@ def _remove_load(decision: TopicDecision, state: ClusterState) -> None:
             state.load.remove(change.name)
 
 
-async def _act(outcomes: Sequence[Outcome], state: ClusterState, admin: KafkaAdmin) -> None:
+async def _act(
+    outcomes: Sequence[Outcome], state: ClusterState, admin: KafkaAdmin, is_current: Callable[[KafkaTopic], bool]
+) -> None:
     creations = [create for outcome in outcomes if (create := outcome.decision.create)]
     growths = [grow for outcome in outcomes if (grow := outcome.decision.grow)]
     changes = [change for outcome in outcomes if (change := outcome.decision.configure)]
     by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
-    await _change(by_name, state, creations, topic_records, admin.create_topics)
-    await _change(by_name, state, growths, partition_records, admin.create_partitions)
+
+    def current(batch: Sequence[C]) -> Sequence[C]:
+        for change in batch:
+            outcome = by_name[change.name]
+            outcome.superseded = outcome.superseded or not is_current(outcome.topic)
+        return [change for change in batch if not by_name[change.name].superseded]
+
+    await _change(by_name, state, current, creations, topic_records, admin.create_topics)
+    await _change(by_name, state, current, growths, partition_records, admin.create_partitions)
     for outcome in outcomes:
-        if outcome.failures:
+        if outcome.failures or outcome.superseded:
             _remove_load(outcome.decision, state)
-    await _change(by_name, state, changes, config_records, admin.alter_configs)
+    await _change(by_name, state, current, changes, config_records, admin.alter_configs)
 
 
 async def _change(
     by_name: Mapping[str, Outcome],
     state: ClusterState,
+    current: Callable[[Sequence[C]], Sequence[C]],
     changes: Iterable[C],
     records: Callable[[C], int],
     call: Callable[[Sequence[C]], Awaitable[Outcomes]],
 ) -> None:
-    """Make changes of one kind. A call that fails as a whole fails only the topics of its batch."""
-    for batch in batches(changes, records):
+    """Make the `current` changes of one kind. A call that fails as a whole fails only the topics of its batch."""
+    for batch in filter(None, map(current, batches(changes, records))):
         try:
             answers = await call(batch)
         except FailureError as error:

@@ -293,7 +293,13 @@ class TopicsReconciler:
         above_quota = self._quotas.take(topics)
         try:
             outcomes = await reconcile_topics(
-                topics, state, admin, partial(self._prepare, state), self._dependencies.third_party, above_quota
+                topics,
+                state,
+                admin,
+                partial(self._prepare, state),
+                self._is_current,
+                self._dependencies.third_party,
+                above_quota,
             )
             await self._plan(outcomes, state)
             updates = await status_updates(outcomes, state, epoch, self._written)
@@ -343,6 +349,9 @@ class TopicsReconciler:
         changed = {key for key, version in decided_on.items() if _version(self._known(key)) != version}
         self.add(changed)
         return failed | changed
+
+    def _is_current(self, topic: KafkaTopic) -> bool:
+        return _version(self._known(topic.key)) == _version(topic)
 
     async def _finish(self, outcome: Outcome, update: StatusUpdate) -> None:
         """Write the status and Events of one outcome, and requeue the topic if more has to be done."""

@@ -153,3 +153,25 @@ async def test_topic_left_out_by_prepare_is_not_created_and_adds_no_load():
     assert [outcome.topic.topic_name for outcome in made] == ["b"]
     assert admin.made("create_topics") == [["b"]]
     assert where.load.replicas.total() == 9
+
+
+async def test_changes_of_an_object_that_changes_during_earlier_calls_are_not_sent():
+    admin, where = kafka("grown", "configured", "same"), state()
+    changed = set()
+    create = admin.create_topics
+
+    async def created(topics):
+        changed.update(("grown", "configured"))
+        return await create(topics)
+
+    admin.create_topics = created
+    topics = [
+        topic("new"),
+        topic("grown", partitions=5),
+        topic("configured", config={"retention.ms": 1}),
+        topic("same", config={"retention.ms": 1}),
+    ]
+    found = await reconciled(topics, where, admin, is_current=lambda topic: topic.topic_name not in changed)
+    assert [outcome.topic.topic_name for outcome in found] == ["new", "same"]
+    assert (admin.made("create_partitions"), admin.made("alter_configs")) == ([], [["same"]])
+    assert where.load.replicas.total() == 9, "only the new topic has added load"

@@ -160,6 +160,28 @@ async def test_topic_that_changed_while_its_batch_waited_is_left_out_and_retried
     assert len(world.loop._queue) == (change != "gone")
 
 
+async def test_config_corrected_while_its_batch_creates_topics_is_not_applied_and_the_topic_is_retried(world):
+    key = ObjectKey("shop", "orders")
+    world.kafka.replicas["orders"], world.kafka.own["orders"] = ((0, 2, 4),) * 3, {"retention.ms": "2592000000"}
+    status = examples.known("id-of-orders")
+    create = world.kafka.create_topics
+
+    async def created(topics):
+        corrected = topic("orders", status=status, generation=3, config={"retention.ms": "2592000000"})
+        world.cache.keep_topic(corrected)
+        world.loop.add([key])  # as its watch event does
+        return await create(topics)
+
+    world.kafka.create_topics = created
+    world.add(topic("orders", status=status, generation=2, config={"retention.ms": "1000"}), topic("z"))
+    await world.work()
+    assert "z" in world.kube.statuses
+    assert "orders" not in world.kube.statuses
+    await world.work()
+    assert world.kafka.made("alter_configs") == []
+    assert "orders" in world.kube.statuses
+
+
 @pytest.mark.parametrize("corrected", [False, True])
 async def test_topic_is_left_out_if_the_answer_to_a_write_shows_another_spec(world, corrected):
     world.kafka.replicas["orders"], world.kafka.own["orders"] = ((0, 2, 4),) * 3, {"retention.ms": "2592000000"}
