@@ -8,6 +8,7 @@ from collections import defaultdict, deque
 from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 from rackspan.api.labels import FINALIZER
 from rackspan.metrics import count_error
@@ -35,6 +36,8 @@ class StatusWriter:
     def __init__(self, kube: KubeApi) -> None:
         self._kube = kube
         self._slots = defaultdict[str, FairSlots](lambda: FairSlots(_MAX_CONCURRENT_WRITES))
+        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By uid. The loop of topics without a topology may still write a status when the topology's loop starts."""
         self._uncertain: set[str] = set()
         """Uids of objects whose last write failed or timed out, so that their status is not known."""
 
@@ -43,8 +46,13 @@ class StatusWriter:
 
         `old` is the status as last read. Raises FailureError if the write fails. The caller retries.
         """
-        if old == new and ref.uid not in self._uncertain:
-            return None
+        turn = self._turns.setdefault(ref.uid, asyncio.Lock())
+        async with turn:
+            if old == new and ref.uid not in self._uncertain:
+                return None
+            return await self._replace(ref, new)
+
+    async def _replace(self, ref: ObjectRef, new: JsonObject) -> JsonObject | None:
         self._uncertain.add(ref.uid)
         async with self._slots[ref.kind].slot(ref.key.namespace):
             try:

@@ -64,6 +64,15 @@ async def test_many_statuses_are_written_concurrently_up_to_a_limit():
     assert 1 < kube.most_at_once <= 20
 
 
+async def test_writes_of_one_status_are_sent_in_order_one_at_a_time():
+    kube = Kube()
+    writer = StatusWriter(kube)
+    await asyncio.gather(*(writer.write(REF, {}, {"a": number}) for number in range(5)))
+    assert kube.most_at_once == 1
+    assert kube.writes == [{"a": number} for number in range(5)]
+    assert not writer._turns
+
+
 async def test_status_of_a_topology_does_not_wait_for_statuses_of_topics():
     written = []
 
