@@ -6,7 +6,9 @@ Users can refer to any number of topologies that do not exist, so a nonexistent 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from rackspan.api.labels import CONFIRM_DELETIONS
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from rackspan.reconcile.ports import KafkaAdmin
     from rackspan.reconcile.topology_controller import StatusPart
 
+_log = logging.getLogger("rackspan.reconcile")
 _WORKERS = 2
 
 
@@ -63,7 +66,7 @@ class TopologyLoops:
                 self._orphans.drop(topic)
             loop = TopologyReconciler(key, self._dependencies, self.status_parts)
             task = asyncio.create_task(loop.run(), name=f"topology {key}")
-            task.add_done_callback(lambda _: self._ended(key))
+            task.add_done_callback(partial(self._ended, key))
             self._running[key] = (loop, task)
         return self._running[key][0]
 
@@ -217,10 +220,13 @@ class TopologyLoops:
             return []
         return [str(key) for key, (_, task) in self._running.items() if task.done() and key not in self._ending]
 
-    def _ended(self, key: ObjectKey) -> None:
+    def _ended(self, key: ObjectKey, task: asyncio.Task[None]) -> None:
         forget_topology(str(key))
-        if key not in self._ending or self._stopping:
-            return  # ended because of a defect, which the liveness probe reports
+        if self._stopping:
+            return
+        if key not in self._ending:  # the liveness probe reports it, too
+            _log.error("topology %s: its loop has ended", key, exc_info=None if task.cancelled() else task.exception())
+            return
         self._ending.discard(key)
         del self._running[key]
         forget_clients(str(key))

@@ -1,7 +1,7 @@
 """The loops of topologies that an event wakes."""
 
 import asyncio
-from unittest.mock import AsyncMock, MagicMock
+from unittest.mock import AsyncMock, MagicMock, patch
 
 import pytest
 from tests.unit.reconcile import examples
@@ -172,3 +172,17 @@ async def test_ended_loop_is_a_defect_unless_its_topology_is_deleted(deleted):
     if deleted:
         loops.topology_gone(key)
     assert list(loops.defunct()) == ([] if deleted else ["shop/one"])
+
+
+async def test_loop_that_ends_by_a_defect_is_logged(caplog):
+    async def run():
+        raise ValueError("a defect")
+
+    loops = TopologyLoops(MagicMock(cache=Cache()))
+    with patch("rackspan.reconcile.topology_loops.TopologyReconciler", return_value=MagicMock(run=run)):
+        loops.start(ObjectKey("shop", "one"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    (record,) = caplog.records
+    assert record.getMessage() == "topology shop/one: its loop has ended"
+    assert "a defect" in str(record.exc_info[1])
