@@ -35,6 +35,13 @@ def largest(sizes: Mapping[tuple[TopicPartition, int], int]) -> Mapping[TopicPar
     return found
 
 
+class ReassignedReplicas(NamedTuple):
+    """The brokers that the reassignment of a partition adds to its replicas, and those that it removes (KIP-455)."""
+
+    adding: frozenset[int]
+    removing: frozenset[int]
+
+
 def present_replicas(replicas: Sequence[int], adding: Collection[int]) -> tuple[int, ...]:
     """Return the replicas of a partition without those that a reassignment is adding.
 

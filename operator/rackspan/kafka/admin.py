@@ -444,7 +444,7 @@ class ConfluentAdmin:
             if time.monotonic() < self._unlisted_until:
                 return {}
             try:
-                return self._python_connection().adding()
+                return {at: one.adding for at, one in self._python_connection().reassigned().items()}
             except MemoryError:
                 raise
             except Exception:  # topics can be read without the list, whatever the error is

@@ -1,8 +1,8 @@
 """Snapshots of a live cluster, read with the same client as in the operator.
 
 Replicas, ISR and leaders come from Kafka's metadata, racks from DescribeCluster, and the rest from configurations.
-Another client reads the sizes of partitions, only if they are needed. It also lists reassignments, after the metadata,
-because replicas that are being added do not count.
+Another client reads the sizes of partitions, only if they are needed. It also lists reassignments, because replicas
+that are being added do not count: before the metadata and after, because a reassignment may end in between.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rackspan.core.config_keys import MIN_INSYNC
-from rackspan.core.partitions import TopicPartition, largest
+from rackspan.core.partitions import ReassignedReplicas, TopicPartition, largest, present_replicas
 from rackspan.core.snapshot import Snapshot, table
 from rackspan.core.text import be, plural
 from rackspan.core.topology import BrokerLocation
-from rackspan.kafka.admin import ConfluentAdmin, config_seen, in_thread, parts, present
+from rackspan.kafka.admin import ConfluentAdmin, config_seen, in_thread, parts
 from rackspan.kafka.kafka_errors import failure_of, is_unknown_topic
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
@@ -60,10 +60,11 @@ class ClusterOutline:
 
 @dataclass(frozen=True, slots=True)
 class _UnderWay:
-    """The brokers that reassignments are adding, by partition, and a warning if there are any or they are unknown."""
+    """The partitions that are being reassigned, and a warning if there are any or they are not `known`."""
 
-    adding: Mapping[TopicPartition, frozenset[int]]
+    reassigned: Mapping[TopicPartition, ReassignedReplicas]
     warnings: tuple[str, ...]
+    known: bool = True
 
 
 def take_snapshot(
@@ -109,24 +110,24 @@ def take_sizes(
 async def _under_way(admin: _SnapshotAdmin) -> _UnderWay:
     """Return which partitions are being reassigned. If that cannot be read, return none, and a warning."""
     try:
-        adding = await admin.adding()
+        found = await admin.reassigned()
     except FailureError as error:
         unknown = "which partitions are being reassigned is not known, so a replica that is being added counts as there"
-        return _UnderWay({}, (f"{unknown}: {error}",))
-    if not adding:
+        return _UnderWay({}, (f"{unknown}: {error}",), known=False)
+    if not found:
         return _UnderWay({}, ())
-    count, it = plural(len(adding), "partition"), "it" if len(adding) == 1 else "them"
+    count, it = plural(len(found), "partition"), "it" if len(found) == 1 else "them"
     sentence = (
-        f"{count} {be(len(adding))} being reassigned, and taken without the replicas that are being added; "
+        f"{count} {be(len(found))} being reassigned, and taken without the replicas that are being added; "
         f"rackspan apply does not move {it} until that has ended or is cancelled"
     )
-    return _UnderWay(adding, (sentence,))
+    return _UnderWay(found, (sentence,))
 
 
 class _SnapshotAdmin(ConfluentAdmin):
-    async def adding(self) -> Mapping[TopicPartition, frozenset[int]]:
-        """Return the brokers that reassignments add, by partition. Raises FailureError if they cannot be read."""
-        return await self._run(lambda: self._python_connection().adding())
+    async def reassigned(self) -> Mapping[TopicPartition, ReassignedReplicas]:
+        """Return the partitions that are being reassigned. Raises FailureError if they cannot be listed."""
+        return await self._run(lambda: self._python_connection().reassigned())
 
     async def eligible(self, topics: Collection[str]) -> Mapping[TopicPartition, frozenset[int]]:
         """Return the replicas outside the ISR that can lead without data loss, for topics with a leaderless partition.
@@ -157,8 +158,9 @@ class _SnapshotAdmin(ConfluentAdmin):
 
 async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> LiveSnapshot:
     cluster = await admin.cluster()
+    before = await _under_way(admin)
     topics = {name: topic for name, topic in sorted((await admin.metadata()).items()) if topic.partitions}
-    under_way = await _under_way(admin)
+    after = await _under_way(admin) if before.known else before
     configs: dict[str, TopicConfig] = {}
     for done, names in enumerate(parts(list(topics), _CONFIGS_AT_ONCE)):
         configs |= await admin.configs(names)
@@ -173,11 +175,11 @@ async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> 
     snapshot = Snapshot(
         cluster.cluster_id,
         _brokers(cluster, cordoned),
-        await _table(admin, known, seen, under_way.adding),
+        await _table(admin, known, seen, before, after),
         tuple(_config(configs.get(name)) for name in known),
         tuple(_inherited(configs.get(name)) for name in known),
     )
-    warnings = [*under_way.warnings]
+    warnings = [*after.warnings]
     if snapshot.unknown_brokers:
         ids = ", ".join(map(str, snapshot.unknown_brokers))
         many = len(snapshot.unknown_brokers) > 1
@@ -209,20 +211,21 @@ async def _portion(admin: _SnapshotAdmin, names: Sequence[str]) -> LivePortion:
     topics: dict[str, Any] = {}
     configs: dict[str, TopicConfig] = {}
     unread: dict[str, str] = {}
+    before = await _under_way(admin)
     for some in parts(names, _CONFIGS_AT_ONCE):
         described, unseen = await admin.described(some)
         configured, unknown = await admin.configured(list(described))
         unread |= {**unseen, **unknown}
         configs |= configured
         topics |= {name: described[name] for name in configured}
-    under_way = await _under_way(admin)
+    after = await _under_way(admin) if before.known else before
     known = tuple(topics)
     seen = (
         (at, one.id, _ids(one.replicas), set(_ids(one.isr)), one.leader.id if one.leader else None)
         for at, topic in enumerate(topics.values())
         for one in topic.partitions
     )
-    partitions = await _table(admin, known, seen, under_way.adding)
+    partitions = await _table(admin, known, seen, before, after)
     return LivePortion(Snapshot(None, (), partitions, tuple(_config(configs[name]) for name in known)), unread)
 
 
@@ -230,14 +233,27 @@ async def _table(
     admin: _SnapshotAdmin,
     names: Sequence[str],
     seen: Iterable[tuple[int, int, Sequence[int], Collection[int], int | None]],
-    adding: Mapping[TopicPartition, frozenset[int]],
+    before: _UnderWay,
+    after: _UnderWay,
 ) -> Partitions:
-    """Build the columns from rows of topic index, partition number, replicas, ISR and leader."""
+    """Build the columns from rows of topic index, partition number, replicas, ISR and leader.
+
+    `before` and `after` are the reassignments before and after the rows were read.
+    """
     rows = [
-        (at, number, present(adding, names[at], number, replicas), isr, leader, None)
+        (at, number, _present(TopicPartition(names[at], number), replicas, before, after), isr, leader, None)
         for at, number, replicas, isr, leader in seen
     ]
     return table(names, rows, await admin.eligible({names[at] for at, _, _, _, leader, _ in rows if leader is None}))
+
+
+def _present(at: TopicPartition, replicas: Sequence[int], before: _UnderWay, after: _UnderWay) -> tuple[int, ...]:
+    """Return the replicas without those that were being added. A row with removed replicas is from before the end."""
+    adding = after.reassigned[at].adding if at in after.reassigned else frozenset()
+    ended = before.reassigned.get(at)
+    if ended is not None and not ended.removing.isdisjoint(replicas):
+        adding |= ended.adding
+    return present_replicas(replicas, adding)
 
 
 def _ids(nodes: Iterable[Any]) -> list[int]:

@@ -22,7 +22,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.protocol.admin import DescribeTopicPartitionsRequest, ListPartitionReassignmentsRequest
 
 from rackspan.api.reasons import Reason
-from rackspan.core.partitions import TopicPartition
+from rackspan.core.partitions import ReassignedReplicas, TopicPartition
 from rackspan.kafka.kafka_errors import refused_login
 from rackspan.kafka.oauth_login import without_login
 from rackspan.kafka.python_admin import PythonAdmin
@@ -31,7 +31,7 @@ from rackspan.kafka.token_provider import cause, token_provider
 from rackspan.reconcile.failures import GIVEN_UP, Failure, FailureError, KafkaSetting, Remedy, invalid_spec
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from rackspan.kafka.token_provider import TokenProvider
 
@@ -94,17 +94,20 @@ class PythonConnection:
         """Return the result of `question`, with one retry. A failed client may keep a dead broker, so it is closed."""
         return self._asked(question, lambda error: not isinstance(error, BrokerResponseError) or error.retriable)
 
-    def adding(self) -> Mapping[TopicPartition, frozenset[int]]:
-        """Return the brokers that reassignments add, by partition (KIP-455). Limited in time, except with ZooKeeper."""
+    def reassigned(self) -> Mapping[TopicPartition, ReassignedReplicas]:
+        """Return the partitions that are being reassigned (KIP-455). Limited in time, except with ZooKeeper."""
         request = ListPartitionReassignmentsRequest(timeout_ms=int(_LIST_SECONDS * 1000), topics=None)
         answer = self._asked_within(request, _LIST_SECONDS)
         if answer.error_code == NotControllerError.errno:  # with ZooKeeper, brokers do not forward the request
             listed = self.ask(lambda admin: admin.list_partition_reassignments())
-            return {TopicPartition(*at): frozenset(lists["adding_replicas"]) for at, lists in listed.items()}
+            return {
+                TopicPartition(*at): _reassigned(lists["adding_replicas"], lists["removing_replicas"])
+                for at, lists in listed.items()
+            }
         if answer.error_code:
             raise FailureError(failure_of(for_code(answer.error_code)(answer.error_message or "")))
         return {
-            TopicPartition(topic.name, one.partition_index): frozenset(one.adding_replicas)
+            TopicPartition(topic.name, one.partition_index): _reassigned(one.adding_replicas, one.removing_replicas)
             for topic in answer.topics
             for one in topic.partitions
         }
@@ -182,6 +185,10 @@ class PythonConnection:
             self._give_up()
             raise FailureError(GIVEN_UP)
         return admin
+
+
+def _reassigned(adding: Iterable[int], removing: Iterable[int]) -> ReassignedReplicas:
+    return ReassignedReplicas(frozenset(adding), frozenset(removing))
 
 
 def failure_of(error: BaseException) -> Failure:

@@ -86,6 +86,30 @@ def test_snapshot_without_a_reassignment_has_no_warning():
     assert found.warnings == ()
 
 
+def ends_after(lists_before, *partitions):
+    """Return a mutation: these partitions are being reassigned, and not any more after `lists_before` lists."""
+    before, seen = under_way(*partitions), []
+
+    def mutated(answer):
+        if answer.name == "ListPartitionReassignmentsResponse":
+            seen.append(answer)
+        return before(answer) if len(seen) <= lists_before else answer
+
+    return mutated
+
+
+@pytest.mark.parametrize(
+    ("removing", "replicas"),
+    [([0], [0, 1]), ([3], [2, 0, 1]), ([], [2, 0, 1])],
+    ids=["read before its end", "read after its end", "only adds"],
+)
+def test_snapshot_has_no_extra_replica_if_a_reassignment_ends_while_it_is_taken(removing, replicas):
+    for take in (take_snapshot, lambda properties: take_portion(properties, ["logs", "orders"])):
+        with HostileKafka(ends_after(1, (1, [2, 0, 1, *removing], [2], removing)), topics=_TOPICS) as kafka:
+            found = take(command_properties(kafka.address))
+        assert lists(found.snapshot) == {**BEFORE, ("orders", 1): replicas}
+
+
 def garbled(answer):
     """Mutate a response: the list of reassignments cannot be decoded."""
     return b"" if answer.name == "ListPartitionReassignmentsResponse" else answer

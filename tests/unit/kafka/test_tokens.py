@@ -458,7 +458,7 @@ def test_both_kafka_clients_raise_the_same_failure(server):
     with pytest.raises(FailureError) as by_librdkafka:
         ConfluentAdmin(at_nobody(server))
     with pytest.raises(FailureError) as by_kafka_python:
-        PythonConnection(at_nobody(server)).adding()
+        PythonConnection(at_nobody(server)).reassigned()
     assert by_librdkafka.value.failure == by_kafka_python.value.failure
     assert "answers with status 503" in by_librdkafka.value.failure.what
 
