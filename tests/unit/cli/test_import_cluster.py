@@ -1,10 +1,14 @@
 """`rackspan import cluster`: manifests of the topics of a cluster, and the proof that they change nothing."""
 
 import json
+from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
 import yaml
 from tests.support.command import cluster, topic
+
+from rackspan.cli.shared.manifest_files import write_new_files
 
 LEVELS = ("--levels", "region,zone,rack")
 FAIR = topic("orders", [0, 3], [4, 2], config={"min.insync.replicas": 1, "retention.ms": "60000"})
@@ -189,6 +193,16 @@ def test_import_writes_all_files_or_none_and_replaces_files_only_with_overwrite(
     assert ran.code == 0
     assert "kind: KafkaTopic" in (tmp_path / "out/kafka/payments.yaml").read_text()
     assert rackspan("plan", "-f", "out", "--snapshot", prod, *LEVELS, "-o", "json").json["moves"] == 0
+
+
+def test_interrupted_write_leaves_none_of_its_files(tmp_path):
+    def texts():
+        yield Path("a.yaml"), "a"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_new_files(tmp_path, MagicMock(items=texts), overwrite=False)
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

@@ -67,10 +67,10 @@ def write_new_files(directory: Path, texts: Mapping[Path, str], *, overwrite: bo
                 with target.open("x", encoding="utf-8") as file:
                     written.append(target)
                     file.write(text)
-    except (OSError, CommandError) as error:
+    except BaseException as error:  # Ctrl-C, too
         for target in written:  # all of them are new
             with suppress(OSError):
                 target.unlink()
-        if isinstance(error, CommandError):
-            raise
-        raise CommandError(f"{error.filename}: {error.strerror or error}") from error
+        if isinstance(error, OSError):
+            raise CommandError(f"{error.filename}: {error.strerror or error}") from error
+        raise
