@@ -6,7 +6,7 @@ import json
 import os
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import pytest
@@ -24,7 +24,7 @@ from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import SetThrottle, Setting, SettingKind, TopicPartition
-from rackspan.core.reassignment.throttles import FOLLOWERS
+from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Record
 
@@ -446,6 +446,44 @@ class TestGoingOn:
         begun.write()
         ran = begun.apply("--cancel")
         assert (ran.code, ran.err.splitlines()[-1]) == (0, f"note: plan {HASH} is cancelled")
+
+
+class TestDryRunWhileAPlanEnds:
+    """Another process ends the plan under way just after the dry run has read the journal."""
+
+    @pytest.fixture
+    def ends(self, monkeypatch):
+        """A function that sets how the plan ends: `ends(JournalFile.discard)`."""
+
+        def by(conclude):
+            def read_before(journal, cluster_id):
+                monkeypatch.setattr(JournalFile, "read", read)
+                record = read(journal, cluster_id)
+                conclude(journal)
+                return record
+
+            read = JournalFile.read
+            monkeypatch.setattr(JournalFile, "read", read_before)
+
+        return by
+
+    def test_dry_run_moves_no_replica_although_the_next_plan_is_approved(self, going, ends):
+        going = going({A: (0, 1), B: (0, 1)}, {A: (0, 3), B: (0, 1)})
+        going.journal.discard()
+        plan = going.another("--dry-run", "-o", "json").json["hash"]
+        going.write()
+        ends(JournalFile.discard)
+        ran = going.another("--dry-run", "--approve", plan)
+        assert (ran.code, going.kafka.copies, going.kafka.state[B].replicas) == (0, [], (0, 1))
+
+    def test_dry_run_does_not_clear_the_throttles_that_are_left(self, going, ends):
+        going = going({A: (0, 1)}, {A: (0, 1)})
+        left = Setting(SettingKind.BROKER, "0", RATES[0])
+        going.kafka.configs[left] = "5000"
+        record = replace(going.journal.read(CLUSTER_ID), throttles={left: SetThrottle(None, ("5000",))})
+        ends(lambda journal: journal.conclude(record))
+        ran = going.apply("--topic", "a", "--dry-run")
+        assert (ran.code, going.kafka.configs, going.throttles) == (0, {left: "5000"}, {0})
 
 
 def test_json_output_of_a_dry_run_of_apply_is_one_line(going):

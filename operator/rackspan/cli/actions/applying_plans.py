@@ -106,7 +106,11 @@ def apply(
         return plan_requested(request, rebalance_too=rebalance_too), request.tree
 
     kept = JournalFile.of_cluster(cluster.cluster_id, journal)
-    if dry_run and not _is_under_way(kept.read(cluster.cluster_id)):
+    if dry_run:  # all of it is here, so that nothing is changed whatever ends meanwhile
+        record = kept.read(cluster.cluster_id)
+        if record is not None and record.changes:
+            _note_under_way(record)
+            return
         with ending_with(ExitCode.FINE):
             _print_plan(planned()[0], rate, form)
         return
@@ -115,7 +119,7 @@ def apply(
         if cancel:
             _cancel(connection, kept, _to_cancel(kept, record, approve, topic or filename), patience, form)
             return
-        if record is None or not _is_under_way(record):
+        if record is None or not record.changes:  # after a plan's end, only throttles on offline brokers are recorded
             left = {} if record is None else record.throttles
             made, tree = planned()
             record = _new_record(connection, cluster, made, tree, ceiling, approve, rate, form)
@@ -123,12 +127,7 @@ def apply(
                 return
             record = replace(record, throttles=left)
         else:
-            note(
-                f"plan {record.plan_hash} ({_cost(record.changes)}) is already under way and continues; "
-                "make another plan after it ends"
-            )
-            if dry_run:
-                return
+            _note_under_way(record)
             _refuse_too_much(record.changes, ceiling)
             _refuse_unapproved(record.plan_hash, approve)
         _carry_out(connection, kept, record, limits, rate, patience, form)
@@ -141,9 +140,11 @@ def _refuse_dry_cancel(*, dry_run: bool, cancel: bool) -> None:
         )
 
 
-def _is_under_way(record: Record | None) -> bool:
-    """Return whether a plan has begun and not ended. After its end, only throttles on offline brokers are recorded."""
-    return record is not None and bool(record.changes)
+def _note_under_way(record: Record) -> None:
+    note(
+        f"plan {record.plan_hash} ({_cost(record.changes)}) is already under way and continues; "
+        "make another plan after it ends"
+    )
 
 
 def _note_created(files: JudgedFiles) -> None:
