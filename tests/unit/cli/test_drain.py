@@ -478,6 +478,21 @@ def test_drain_warns_if_another_field_manager_applies_the_field(drained):
     assert "applied by argocd-controller, which may put it back" in cli("drain", "4", *TOPOLOGY).err
 
 
+@pytest.mark.parametrize(("command", "before", "after"), [("drain", (), (4,)), ("uncordon", (4,), ())])
+def test_command_that_stored_its_change_goes_on_if_field_managers_cannot_be_read(drained, command, before, after):
+    edits = drained(Edits())
+    edits.spec = Drains(before)
+
+    async def away():
+        raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "it is away", Remedy.RETRY))
+
+    edits.field_managers = away
+    ran = cli(command, "4", *TOPOLOGY)
+    assert (ran.code, edits.spec) == (0, Drains(after))
+    assert "RackTopology kafka/prod: brokers and racks to drain: " in ran.out
+    assert "warning: which clients apply what is drained is not known here: it is away" in ran.err
+
+
 def test_watch_follows_a_reassignment_until_it_has_ended(drained):
     edits = drained(Edits(({}, (moving(moved=1),)), ({}, (moving(moved=2),)), ({}, (moving("Succeeded", 3),))))
     edits.generation = 2

@@ -35,6 +35,7 @@ from rackspan.core.copy_costs import removed, to_copy
 from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
 from rackspan.core.text import every, plural
 from rackspan.reconcile.dry_run import drains_of
+from rackspan.reconcile.failures import FailureError
 
 if TYPE_CHECKING:
     from rackspan.kube.topology_edits import TopologyEdits
@@ -328,7 +329,11 @@ def _change(
 
     async def changed(edits: "TopologyEdits") -> tuple[RackTopology, tuple[str, ...]]:
         written = await edits.change_drains(change, dry_run=dry_run is DryRun.SERVER)
-        return written, await edits.field_managers()
+        try:
+            return written, await edits.field_managers()
+        except FailureError as error:  # the change itself has succeeded
+            warn(f"which clients apply what is drained is not known here: {error}")
+            return written, ()
 
     written, managers = ask_topology(topology, kubeconfig, changed)
     _report_drains(lines, written.key, Drains.of(written.spec), known, dry_run)
