@@ -267,6 +267,20 @@ def test_drain_does_not_approve_a_plan_that_differs_from_the_one_shown(drained):
     assert ran.error == "plan 0123456789abcdef was shown, and the operator's is ffff: it is not approved"
 
 
+def test_drain_is_rejected_if_another_client_drains_all_other_brokers_meanwhile(drained):
+    edits = drained(Edits())
+    change_drains = edits.change_drains
+
+    async def changed(change, **how):
+        edits.spec = Drains((0, 1, 2, 3, 4))
+        return await change_drains(change, **how)
+
+    edits.change_drains = changed
+    ran = cli("drain", "5", *TOPOLOGY)
+    assert (ran.code, edits.spec) == (2, Drains((0, 1, 2, 3, 4)))
+    assert ran.error == "all 6 brokers are drained then, none is left to hold replicas"
+
+
 def test_drain_of_a_broker_without_replicas_approves_nothing(drained):
     nothing = replace(PLANNED, hash="0123", moves=0, bytes=0, empty=True, there=0, leave=0)
     edits = drained(Edits(({"drains": [entry("4", 0)]}, ())), nothing)

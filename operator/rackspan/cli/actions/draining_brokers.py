@@ -99,8 +99,14 @@ def drain(
     connection = None if bootstrap_server is None else Connection.by_options(bootstrap_server, command_config)
     before = ask_topology(topology, kubeconfig, lambda edits: edits.read())
     _refuse_unknown(before, more)
-    wanted = Drains.of(before.spec).with_added(more)
-    _refuse_nothing_left(before, wanted)
+
+    def added(drains: Drains) -> Drains:
+        """Return the drains to write. Raises CommandError if they are those of all brokers that `before` has."""
+        wanted = drains.with_added(more)
+        _refuse_nothing_left(before, wanted)
+        return wanted
+
+    wanted = added(Drains.of(before.spec))
     if dry_run is DryRun.CLIENT and output is not Format.TABLE:
         _print_manifest(before.key, wanted, output)
         return
@@ -114,7 +120,7 @@ def drain(
             for entry in planned.left:
                 first.report("left", in_words(entry), _left_document(entry))
     with ending_with(ExitCode.FINE), lasting_lines(output) as lines:
-        changed = _change(topology, kubeconfig, lines, lambda drains: drains.with_added(more), dry_run, before)
+        changed = _change(topology, kubeconfig, lines, added, dry_run, before)
         if dry_run is not DryRun.NONE:
             return
         with _still_asked():
@@ -321,7 +327,10 @@ def _change(
     dry_run: DryRun,
     before: RackTopology,
 ) -> RackTopology:
-    """Change the object, except in a client dry run, and print the drains. Print a note if another client owns them."""
+    """Change the object, except in a client dry run, and print the drains. Print a note if another client owns them.
+
+    `change` is called for each attempt, with the drains of the object at that time.
+    """
     known = Drains.of(before.spec)
     if dry_run is DryRun.CLIENT:
         _report_drains(lines, before.key, change(known), known, dry_run)
