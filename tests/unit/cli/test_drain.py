@@ -297,6 +297,32 @@ def test_wait_ends_with_an_error_if_the_reassignment_does_not_succeed(drained, s
     assert (ran.code, ran.error) == (4, f"Reassignment kafka/prod-0123 has ended as {state}: a broker is gone")
 
 
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda seen: draining(seen, Drains()), "RackTopology kafka/prod does not drain 4, /eu/eu-1a any more"),
+        (lambda seen: draining(seen, Drains((4,))), "RackTopology kafka/prod does not drain /eu/eu-1a any more"),
+        (
+            lambda seen: structs.replace(seen, meta=structs.replace(seen.meta, uid="new", generation=1)),
+            "RackTopology kafka/prod was deleted and created again",
+        ),
+    ],
+    ids=["uncordon", "another spec", "another object"],
+)
+def test_wait_ends_with_an_error_if_another_client_withdraws_the_drain(drained, change, why):
+    edits = drained(Edits(({"drains": [entry("4", 3), entry("/eu/eu-1a", 3)]}, ())))
+    read, looks = edits.read, []
+
+    async def changed():
+        looks.append(await read())
+        return change(looks[-1]) if len(looks) > 3 else looks[-1]
+
+    edits.read = changed
+    ran = cli("drain", "4", "--rack", "eu/eu-1a", *TOPOLOGY, "--wait", "--timeout", "2s")
+    assert (ran.code, ran.error) == (4, why)
+    assert ran.hint.startswith("to drain all the same, run the same command again")
+
+
 def test_wait_prints_how_to_approve_a_pending_plan(drained):
     waits = {
         "type": "Reassigned",

@@ -73,8 +73,8 @@ async def wait_for_drain(
     """Show the progress of drains until no replica is left, by the status and, with a connection, also by Kafka itself.
 
     `asked` is the topology whose spec has these drains. Retry while Kafka or the API server is unreachable. Raises
-    CommandError if the drain cannot continue, if only replicas are left that no plan moves, and at `deadline`, in
-    seconds of `time.monotonic`. Raises FailureError if Kafka or the API server refuses.
+    CommandError if the drain cannot continue or was withdrawn, if only replicas are left that no plan moves, and at
+    `deadline`, in seconds of `time.monotonic`. Raises FailureError if Kafka or the API server refuses.
     """
     followed: set[str] = set()
     brokers = brokers_of(asked, drains)
@@ -102,6 +102,7 @@ async def wait_for_drain(
 
         async def seen_now() -> DrainProgress:
             topology, reassignments = await edits.read(), await edits.reassignments()
+            _refuse_withdrawn(topology, asked, drains)
             followed.update(one.meta.uid for one in reassignments if not one.ended)
             seen = drain_progress(topology, asked.meta.generation, drains.targets, reassignments, followed)
             if seen.drained and connection is not None:
@@ -119,6 +120,23 @@ async def wait_for_drain(
         raise nothing_moves(seen.stays)
     why = seen.failed or f"not drained in time: {left_in_words(seen.left)}; {seen.sentence}"
     raise CommandError(why, STILL_ASKED, ExitCode.UNFINISHED)
+
+
+def _refuse_withdrawn(topology: RackTopology, asked: RackTopology, drains: Drains) -> None:
+    """Raise CommandError if the status of the topology may never report these drains."""
+    targets = Drains.of(topology.spec).targets
+    missing = [target for target in drains.targets if target not in targets]
+    if topology.meta.uid != asked.meta.uid:
+        why = f"RackTopology {topology.key} was deleted and created again"
+    elif missing:
+        why = f"RackTopology {topology.key} does not drain {', '.join(missing)} any more"
+    else:
+        return
+    raise CommandError(
+        why,
+        "to drain all the same, run the same command again; if Argo CD or Flux has changed it, change it in Git first",
+        ExitCode.UNFINISHED,
+    )
 
 
 def _left(deadline: float) -> float:
