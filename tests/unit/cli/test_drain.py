@@ -564,6 +564,26 @@ def test_watch_fails_if_the_reassignment_does_not_succeed(drained):
     assert (ran.code, ran.error) == (4, "Reassignment kafka/prod-0123 has ended as Stopped")
 
 
+@pytest.mark.parametrize("state", ["Queued", "Running"])
+def test_watch_fails_if_the_reassignment_is_deleted_before_it_ends(drained, state):
+    edits = drained(Edits(({}, (moving(state),)), ({}, ())))
+    edits.generation = 2
+    ran = cli("watch", *TOPOLOGY)
+    assert (ran.code, ran.error) == (4, "Reassignment kafka/prod-0123 was deleted before its end was seen")
+    assert ran.hint == "rackspan status --topology kafka/prod shows what is left to do"
+
+
+def test_watch_reports_the_end_of_a_reassignment_that_is_deleted_afterwards(drained):
+    later = structs.replace(moving(), meta=structs.replace(moving().meta, name="prod-4567", uid="r-2"))
+    after = structs.replace(later, status=moving("Succeeded", 3).status)
+    looks = (moving(), later), (moving("Succeeded", 3), later), (after,)
+    edits = drained(Edits(*(({}, found) for found in looks)))
+    edits.generation = 2
+    ran = cli("watch", *TOPOLOGY, "-o", "json")
+    ended = [one["reassignment"] for one in map(yaml.safe_load, ran.out.splitlines()) if one["event"] == "ended"]
+    assert (ran.code, ended) == (0, ["kafka/prod-0123", "kafka/prod-4567"])
+
+
 def test_watch_without_a_reassignment_looks_for_a_plan_of_apply(drained, monkeypatch):
     def at(*_):
         raise CommandError("asked for the journal")

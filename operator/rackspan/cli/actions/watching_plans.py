@@ -82,24 +82,33 @@ def _nothing_to_watch(live: LiveTopology | None) -> CommandError:
 async def _follow_reassignments(edits: "TopologyEdits", lines: EventLines, *, once: bool) -> bool:
     """Show the Reassignment that is under way, and those after it, until all have ended. Return False if there is none.
 
-    Raises CommandError if one of them has not succeeded.
+    Raises CommandError if one of them has not succeeded or was deleted.
     """
-    followed: set[str] = set()
+    followed: dict[str, Reassignment] = {}
     with step("Reassignment") as bar:
 
         async def look() -> Sequence[Reassignment]:
             found = await edits.reassignments()
             going = [one for one in found if not one.ended]
-            followed.update(one.meta.uid for one in going)
+            followed.update({one.meta.uid: one for one in found if not one.ended or one.meta.uid in followed})
             if going:
                 advance(bar, going[0])
                 (lines.report if once else lines.repeat)("progress", sentence(going[0]), document(going[0]))
             return found
 
-        found = await until(look, lambda found: once or all(one.ended for one in found), None)
-    ended = [one for one in found if one.ended and one.meta.uid in followed]
+        await until(look, lambda found: once or all(one.ended for one in found), None)
+    if once:
+        return bool(followed)
+    ended = [one for one in followed.values() if one.ended]
     for one in ended:
         lines.report("ended", f"{sentence(one)}: {one.status.message or 'no reason is known'}", document(one))
+    for one in followed.values():
+        if not one.ended:
+            raise CommandError(
+                f"Reassignment {one.key} was deleted before its end was seen",
+                f"rackspan status --topology {one.topology} shows what is left to do",
+                ExitCode.UNFINISHED,
+            )
     wrong = [one for one in ended if one.status.state is not ReassignmentState.SUCCEEDED]
     if wrong:
         last = wrong[-1]
