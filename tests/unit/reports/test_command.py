@@ -12,6 +12,7 @@ import yaml
 from dev import example_scan
 from tests.support.command import cli
 
+from rackspan.cli.shared.scan_files import write_file
 from rackspan.reports.document import decode, encode
 
 
@@ -66,6 +67,31 @@ def test_export_writes_the_page_through_a_symbolic_link_and_to_a_pipe(file, tmp_
         assert reader.wait(timeout=30) == 0
     assert pipe.is_fifo()
     assert read.read_text() == page.read_text()
+
+
+def test_two_commands_that_write_one_page_at_once_both_write_all_of_it(file, tmp_path, monkeypatch):
+    page, replace = tmp_path / "scan.html", Path.replace
+
+    def replaced(scratch, target):
+        monkeypatch.setattr(Path, "replace", replace)
+        write_file(page, "of the second command")
+        assert page.read_text() == "of the second command"
+        return scratch.replace(target)
+
+    monkeypatch.setattr(Path, "replace", replaced)
+    write_file(page, "of the first command")
+    assert page.read_text() == "of the first command"
+    assert {path.name for path in tmp_path.iterdir()} == {"scan.html", "scan.json"}
+
+
+def test_interrupted_write_leaves_no_file(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_file(tmp_path / "scan.html", "all of it")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_export_of_standard_input_prints_yaml_markdown_and_csv(file):

@@ -1,5 +1,6 @@
 """Scan documents and pages as files."""
 
+import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -63,7 +64,7 @@ def write_file(path: Path, text: str) -> None:
     A link is kept and its target replaced. A path that is not a file, such as a pipe or /dev/stdout, is written to.
     """
     target = path.resolve()
-    scratch = target.with_name(f".{target.name}.part")
+    scratch = target.with_name(f".rackspan-{secrets.token_hex(8)}.part")  # other commands may write the same file
     try:
         if path.exists() and not path.is_file():
             path.write_text(text, encoding="utf-8")
@@ -71,6 +72,7 @@ def write_file(path: Path, text: str) -> None:
         scratch.write_text(text, encoding="utf-8")
         scratch.replace(target)
     except OSError as error:
+        raise CommandError(f"{path}: {error.strerror or error}") from error
+    finally:
         with suppress(OSError):
             scratch.unlink(missing_ok=True)
-        raise CommandError(f"{path}: {error.strerror or error}") from error
