@@ -1,6 +1,7 @@
 """The journal of `rackspan apply`: it is read back unchanged, and other files are rejected."""
 
 import asyncio
+import fcntl
 import json
 import os
 import stat
@@ -158,6 +159,16 @@ def test_journal_is_locked_by_one_command_at_a_time(journal):
         pass
     with journal.locked():
         pass
+
+
+def test_journal_is_locked_although_another_command_looks_at_the_lock_at_that_moment(journal, monkeypatch):
+    with journal.locked():
+        pass
+    looking = (journal.path.parent / "journal.json.lock").open()
+    fcntl.flock(looking, fcntl.LOCK_SH)
+    monkeypatch.setattr("time.sleep", lambda _: looking.close())
+    with journal.locked():
+        assert looking.closed
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -66,7 +67,7 @@ class JournalFile:
                 f"{lock}: cannot be written: {error.strerror}", "say where with --journal FILE"
             ) from None
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _lock(file)
         except BlockingIOError:
             os.close(file)
             raise CommandError(
@@ -178,6 +179,16 @@ class _WherePossible:
     async def write(self, record: Record) -> None:
         with suppress(CommandError):
             await self._kept.write(record)
+
+
+def _lock(file: int) -> None:
+    """Lock a file. Raises BlockingIOError if another command holds the lock for longer than `is_at_work` does."""
+    for _ in range(5):
+        with suppress(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        time.sleep(0.02)
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _opened(path: Path, flags: int) -> int:
