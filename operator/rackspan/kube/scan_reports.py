@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import logging
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,10 @@ from rackspan.api import compliancereport, racktopology
 from rackspan.api.compliancereport import ComplianceReportStatus
 from rackspan.api.labels import API_VERSION
 from rackspan.api.racktopology import ScanEngine
+from rackspan.api.reasons import Reason
 from rackspan.kube.paths import REPORTS, TOPOLOGIES, Resource
-from rackspan.kube.rest import NotFoundError, Rest, connected
-from rackspan.reconcile.failures import FailureError
+from rackspan.kube.rest import ConflictError, NotFoundError, Rest, connected
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reports import open_reports
 from rackspan.reports.compliance_report import compliance_status, is_older
 from rackspan.reports.open_reports import open_report
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("rackspan.kube")
 _OPEN_REPORTS = Resource(f"/apis/{open_reports.GROUP}/{open_reports.VERSION}", open_reports.PLURAL)
 _MANAGER = "rackspan-scan"
+_ATTEMPTS, _PAUSE_SECONDS = 8, 0.5
 
 
 async def publish_scan(document: ScanDocument, topology: ObjectKey, kubeconfig: Path | None = None) -> None:
@@ -41,13 +44,24 @@ async def publish_scan_with(rest: Rest, document: ScanDocument, topology: Object
     """Create or update the topology's ComplianceReport, and its OpenReports Report if the cluster has that kind.
 
     Both have the topology's namespace and name, and are deleted with it. A scan is not published if it began before the
-    scan of the existing report. The Report is for other tools, so its errors are logged and not raised.
+    scan of the existing report. If another client has changed the report meanwhile, read it and try again. The Report
+    is for other tools, so its errors are logged and not raised.
     """
-    found = await rest.get("get_topology", TOPOLOGIES.object(topology))
-    uid = found["metadata"]["uid"]
-    engine = ((found.get("spec") or {}).get("compliance") or {}).get("engine")
-    if await _publish_compliance_report(rest, document, topology, uid, ScanEngine(engine) if engine else None):
-        await _publish_open_report(rest, document, topology, uid)
+    for _ in range(_ATTEMPTS):
+        found = await rest.get("get_topology", TOPOLOGIES.object(topology))
+        uid = found["metadata"]["uid"]
+        engine = ((found.get("spec") or {}).get("compliance") or {}).get("engine")
+        engine = ScanEngine(engine) if engine else None
+        try:
+            is_published = await _publish_compliance_report(rest, document, topology, uid, engine)
+        except ConflictError:
+            await asyncio.sleep(_PAUSE_SECONDS)
+            continue
+        if is_published:
+            await _publish_open_report(rest, document, topology, uid)
+        return
+    what = f"ComplianceReport {topology} is changed by others all the time: scan again"
+    raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, what, Remedy.RETRY))
 
 
 async def _publish_compliance_report(
@@ -76,8 +90,8 @@ async def _publish_compliance_report(
         engine=engine,
     )
     # Not by apply: if a map loses its last key, such as the counts by rule, apply leaves a null, which is rejected.
-    path = REPORTS.object(topology, "status")
-    await rest.replace_status("replace_report_status", path, present["metadata"]["uid"], status.to_dict())
+    path, meta = REPORTS.object(topology, "status"), present["metadata"]
+    await rest.replace_status("replace_report_status", path, meta["uid"], status.to_dict(), meta["resourceVersion"])
     return True
 
 
@@ -88,7 +102,7 @@ async def _publish_open_report(rest: Rest, document: ScanDocument, topology: Obj
         await rest.apply("apply_open_report", _OPEN_REPORTS.object(topology), body, manager=_MANAGER)
     except NotFoundError:
         _log.info("there are no OpenReports in this cluster")
-    except FailureError as error:
+    except (ConflictError, FailureError) as error:
         _log.warning("the OpenReports Report was not written: %s", error)
 
 
