@@ -1,15 +1,21 @@
 """The scan job, which scans the clusters of a request one after the other."""
 
 import json
+import pickle
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 from tests.support.command import cli, cluster, topic
+from tests.support.progress import Steps
+from tests.unit.jobs.tables import NOON
 
 from rackspan.jobs import scan_job
 from rackspan.jobs.history.scan_history import History
+from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
+from rackspan.jobs.scan.engines import in_process
 from rackspan.jobs.scan.scan_request import ScanRequest
+from rackspan.jobs.sources.scanned_cluster import ClusterError, from_file
 
 
 def test_each_cluster_of_a_directory_has_the_start_time_of_its_own_scan(tmp_path, monkeypatch):
@@ -74,3 +80,32 @@ def test_producers_have_no_near_writes_if_brokers_have_no_racks(tmp_path):
     scanned = ("scan", "--snapshot", file, "--producers", "/eu", "--page", tmp_path / "page.html")
     assert "producers: 0% of records to leaders in their own domain" in cli(*scanned).out
     assert "no broker reports this id" in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("racks", "named", "is_scanned"),
+    [
+        ({0: "/a", 1: "/b"}, "prod", True),
+        ({0: "/a", 1: "/a"}, "prod", False),
+        ({0: "/a", 1: None}, "prod", False),
+        ({0: "/a", 1: "/b", 2: "/c"}, "prod", False),
+        ({0: "/a", 1: "/b"}, "other", False),
+    ],
+)
+def test_snapshot_is_scanned_only_by_its_own_brokers(tmp_path, racks, named, is_scanned):
+    file = tmp_path / "prod.json"
+    file.write_text(json.dumps(cluster(topic("orders", [0, 1]), racks={0: "/a", 1: "/b"})))
+    prepared = from_file(file)
+    prepared = replace(prepared, reader=pickle.loads(pickle.dumps(prepared.reader)))  # as Spark sends it
+    file.write_text(json.dumps(cluster(topic("orders", [0, 1], [1, 0]), racks=racks, name=named)))
+
+    def scan():
+        return scan_cluster(in_process, prepared, ScanRun("one", NOON), Steps(), print)
+
+    if is_scanned:
+        assert scan().summary.partitions == 2
+    else:
+        with pytest.raises(ClusterError) as told:
+            scan()
+        assert str(told.value) == f"{file}: was replaced during the scan: scan again"
+        assert told.value.reason == "SnapshotUnreadable"

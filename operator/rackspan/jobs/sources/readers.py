@@ -16,7 +16,8 @@ import pyarrow as pa
 from rackspan.core.outage import min_insync_replicas
 from rackspan.jobs.batches.arrow_batches import partition_batches, unread_batches
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
-from rackspan.snapshots import read_snapshot
+from rackspan.snapshots import SnapshotError, read_snapshot
+from rackspan.snapshots.reader import FileOutline, shown_name
 
 _TOPICS_AT_ONCE = 2_000
 
@@ -55,14 +56,18 @@ class FileReader:
     """The reader of a snapshot file, which is one slice."""
 
     path: Path
+    outline: FileOutline
+    """The file as it was when the criteria of the scan were made."""
 
     def slices(self, known: Collection[str], least: int) -> Sequence[Any]:  # noqa: ARG002 - a file lists all topics
         """Return one slice."""
         return [None]
 
     def read(self, part: None) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """Yield all partitions of the file."""
+        """Yield all partitions of the file. Raises SnapshotError if the file is of other brokers now."""
         found = read_snapshot(self.path)
+        if (found.cluster_id, found.brokers) != (self.outline.cluster_id, self.outline.brokers):
+            raise SnapshotError(f"{shown_name(self.path)}: was replaced during the scan: scan again")
         yield from partition_batches(found.partitions, min_insync_replicas(found.configs))
 
 

@@ -80,8 +80,8 @@ def from_file(file: Path, levels: Sequence[str] = ()) -> ScannedCluster:
     except SnapshotError as error:
         raise ClusterError("SnapshotUnreadable", str(error)) from error
     criteria = Criteria(outline.cluster_id or "", _reported(outline.brokers, levels), ClusterRequirements())
-    warnings = rack_warnings(outline.brokers)
-    return ScannedCluster(file.stem, criteria, FileReader(file.resolve()), outline.partitions, warnings=warnings)
+    reader, warnings = FileReader(file.resolve(), outline), rack_warnings(outline.brokers)
+    return ScannedCluster(file.stem, criteria, reader, outline.partitions, warnings=warnings)
 
 
 def live(name: str, properties: Mapping[str, str | int | bool], levels: Sequence[str] = ()) -> ScannedCluster:
