@@ -3,14 +3,16 @@
 import base64
 import json
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from tests.support.command import cli
+from tests.unit.jobs.tables import NOON, committed
 
 from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.history.migration import migrate
-from rackspan.jobs.history.scan_history import History, HistoryError
+from rackspan.jobs.history.scan_history import History, HistoryError, ScanWriter
 from rackspan.reports.document import decode, encode
 
 WRITTEN = json.loads(Path(__file__).with_name("history_of_the_old_layout.json").read_text())
@@ -70,6 +72,21 @@ def test_migrated_scans_have_consecutive_sequences(old, tmp_path):
     history = History(str(tmp_path / "new"))
     assert migrate(str(old), history, lambda _: None) == 4
     assert [(entry.scan_id, entry.sequence) for entry in history.scans("prod")] == [("a", 1), ("b", 2), ("c/1", 3)]
+
+
+def test_compaction_by_a_scan_keeps_the_rows_of_a_migration_that_runs(old, tmp_path, monkeypatch):
+    history, append = History(str(tmp_path / "new")), ScanWriter.append
+    scan = committed(history, "new", when=NOON + timedelta(days=9))
+
+    def compacted(writer):
+        append(writer)
+        History(history.location).compact(scan)
+
+    monkeypatch.setattr(ScanWriter, "append", compacted)
+    migrate(str(old), history, lambda _: None)
+    *copied, _ = sorted(history.scans("prod"), key=lambda entry: entry.observed_at)
+    expected = {name: len(rows) for name, rows in WRITTEN["expected"]["prod"]["tables"].items()}
+    assert {name: len(history.rows(name, copied)) for name in expected} == expected
 
 
 def test_history_of_the_old_layout_is_rejected_with_the_command_that_migrates_it(old, tmp_path):

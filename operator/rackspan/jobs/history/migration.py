@@ -16,7 +16,7 @@ import pyarrow.fs as arrow_fs
 import pyarrow.parquet as pq
 
 from rackspan.jobs.batches.schemas import TABLES
-from rackspan.jobs.history.scan_history import History, HistoryError, ScanEntry
+from rackspan.jobs.history.scan_history import COPIED, History, HistoryError, ScanEntry
 
 _STEP: Final = re.compile(r"[\w.~%-]+", re.ASCII)
 """One step of a path below a day's folder. No allowed character can turn the path into a URI."""
@@ -134,7 +134,8 @@ def _copied(source: _Source, history: History, manifests: list[_Manifest], annou
         scans = scans.take(pc.index_in(ids, scans["scan_id"].combine_chunks()))
         sequences = pa.array([scan.sequence for scan in new], pa.int64())
         scans = scans.set_column(scans.column_names.index("sequence"), "sequence", sequences)
-        last = ScanEntry(cluster, new[-1].scan_id, new[-1].sequence, new[-1].observed_at, uuid.uuid4().hex)
+        attempt = COPIED + uuid.uuid4().hex
+        last = ScanEntry(cluster, new[-1].scan_id, new[-1].sequence, new[-1].observed_at, attempt)
         writer = history.writer(last)
         for name, rows in tables.items():
             writer.write(name, rows)

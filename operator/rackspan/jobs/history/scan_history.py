@@ -27,6 +27,8 @@ _WRITTEN: Final = ("brokers", *(table for table in TABLES if table not in ("brok
 _LONGEST_NAME: Final = 255
 """The longest name of a file or folder, in bytes."""
 _WAITING: Final = timedelta(hours=KEPT_HOURS)
+COPIED: Final = "copied-"
+"""The prefix of attempts that copy old scans. The dates of their rows do not say when the attempt began."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +123,9 @@ class History:
         return ScanWriter(self._tables, entry)
 
     def compact(self, last: ScanEntry) -> None:
-        """Merge each table's files of a scan's month into one, and delete the rows of attempts that were killed."""
-        killed = sorted(self._attempts("brokers", last) - self._attempts("scans", last))
+        """Merge each table's files of a scan's month into one, and delete the rows of scans that were killed."""
+        uncommitted = self._attempts("brokers", last) - self._attempts("scans", last)
+        killed = sorted(attempt for attempt in uncommitted if not attempt.startswith(COPIED))
         for name in _WRITTEN:
             self._tables.compact(name, last.cluster, last.month)
             if killed:
@@ -193,4 +196,4 @@ class ScanWriter:
         return self._tables.file(table, entry.cluster, entry.month, file, rows.select(kept.names).cast(kept))
 
 
-__all__: Final = ["History", "HistoryError", "ScanEntry", "ScanWriter"]
+__all__: Final = ["COPIED", "History", "HistoryError", "ScanEntry", "ScanWriter"]
