@@ -190,9 +190,11 @@ class ScansReconciler(Controller):
                 await self._scan_runs.delete(run)
             if start is not None:
                 await self._start(topology, start)
-                scans = decision.scans_if_started
                 await self._list()
-                runs = self._runs_of(topology)
+                if (unlisted := self._unlisted(topology)) is not None:
+                    raise FailureError(unlisted)
+                # Not before the list: `last` would still be the scan before. The next pass recognises the object.
+                runs, scans = self._runs_of(topology), decision.scans_if_started
         except FailureError as error:
             metrics.count_error(str(topology.key), error.failure.remedy, error.failure.reason)
             _log.warning("topology %s: %s", topology.key, error)

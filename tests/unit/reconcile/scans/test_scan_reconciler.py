@@ -299,6 +299,27 @@ async def test_restart_before_the_status_was_written_does_not_start_a_scan_twice
     assert world.facts().scans.handled_request == "a"
 
 
+@pytest.mark.parametrize("kind", RunKind)
+async def test_request_is_handled_once_and_not_before_its_scan_can_be_listed(world, kind):
+    start = world.runs.start
+
+    async def started(body):
+        world.runs.unlisted = {kind}
+        return await start(body)
+
+    world.runs.start = started
+    before = {"scanId": "before", "trigger": "Request", "state": "Completed", "startedAt": "2026-01-30T03:00:00Z"}
+    world.topology(request="b", engine=kind, status={"scans": {"handledRequest": "a"}, "lastScan": before})
+    assert await world.loop.reconcile() == 15
+    assert (world.facts().scans.handled_request, world.facts().last.scan_id) == ("a", "before")
+    assert world.facts().failure.reason == Reason.SCAN_NOT_STARTED
+    world.runs.unlisted = set()
+    world.now += timedelta(minutes=1)
+    await world.loop.reconcile()
+    assert (world.facts().scans.handled_request, world.facts().failure) == ("b", None)
+    assert [world.facts().last.scan_id] == [*world.runs.objects]
+
+
 async def test_status_change_is_requested_only_if_facts_have_changed(world):
     world.topology(request="a")
     await world.loop.reconcile()
