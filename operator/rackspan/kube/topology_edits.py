@@ -179,15 +179,24 @@ async def request_scan(
 
 
 async def follow_scan(rest: Rest, key: ObjectKey, announce: Callable[[str], None]) -> FinishedScan:
-    """Request a scan and wait until it has ended. Raises FailureError, and NotFoundError without such a topology."""
+    """Request a scan and wait until it has ended. Raises FailureError, and NotFoundError without such a topology.
+
+    If another client requests a scan meanwhile, its scan may be returned: it begins later than the request.
+    """
     topology, value = TopologyEdits(rest, key), f"cli-{secrets.token_hex(4)}"
+    last = (await topology.read()).status.last_scan
+    before = None if last is None else last.scan_id
     patch = {"metadata": {"annotations": {SCAN_NOW: value}}}
     await rest.merge_patch("request_scan", TOPOLOGIES.object(key), patch)
     announce("asked the operator")
+    requests = {value}
     while True:
-        status = (await topology.read()).status
-        scan = status.last_scan
-        if status.scans is not None and status.scans.handled_request == value and scan is not None:
+        found = await topology.read()
+        requests.add(found.meta.annotations.get(SCAN_NOW, value))
+        scans, scan = found.status.scans, found.status.last_scan
+        is_handled = scans is not None and scans.handled_request in requests
+        # An earlier version of the operator may record that a request is handled before it records the scan.
+        if is_handled and scan is not None and scan.scan_id != before:
             if scan.state in _ENDED:
                 return FinishedScan(scan, await _report(rest, key, scan.scan_id))
             announce(f"scan {scan.scan_id} is {scan.state.lower()}")
