@@ -22,7 +22,7 @@ from rackspan.reconcile.ports import Listener
 from rackspan.reconcile.racks.annotate import AnnotationsReconciler
 from rackspan.reconcile.racks.publish import RackDependencies, RacksReconciler
 from rackspan.reconcile.racks.restart import RestartsReconciler
-from rackspan.reconcile.runtime.controller import LastAsked, spec_version
+from rackspan.reconcile.runtime.controller import LastAsked, request_version, spec_version
 from rackspan.reconcile.runtime.informer import NAMESPACE, NODE, POD, Informer, ResourceHandler, key_of, sweep
 from rackspan.reconcile.runtime.waiting import wait_for_any
 from rackspan.reconcile.scans.scan_reconciler import ScanDependencies, ScansReconciler
@@ -235,7 +235,7 @@ class Routes:
         if topology is None:
             return
         self._loops.topology_changed(topology)
-        if self._asked.is_new(key, (spec_version(topology.meta), topology.meta.is_paused)):
+        if self._asked.is_new(key, request_version(topology.meta)):
             self._reassignments.changed(key)
         for controller in self._controllers:
             controller.topology_changed(topology)

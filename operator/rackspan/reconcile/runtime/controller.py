@@ -84,6 +84,11 @@ def spec_version(meta: Meta) -> tuple[str, int | None, bool]:
     return meta.uid, meta.generation, meta.is_deleting
 
 
+def request_version(meta: Meta) -> object:
+    """Return a value that changes with whatever an object requests: its spec, its deletion, or a pause."""
+    return spec_version(meta), meta.is_paused
+
+
 async def run_guarded(
     name: str, reconcile: Callable[[], Awaitable[float]], wake: asyncio.Event, debounce: float, liveness: Liveness
 ) -> None:

@@ -19,7 +19,7 @@ from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remed
 from rackspan.reconcile.plans.approvals import Approvals
 from rackspan.reconcile.plans.topology_plan import TopologyPlan
 from rackspan.reconcile.ports import ObjectRef
-from rackspan.reconcile.runtime.controller import spec_version
+from rackspan.reconcile.runtime.controller import request_version
 from rackspan.reconcile.runtime.workqueue import WorkQueue
 from rackspan.reconcile.specs.ownership import refusals
 from rackspan.reconcile.specs.placement import third_party_placer, too_large
@@ -427,8 +427,7 @@ class TopicsReconciler:
 
 
 def _version(topic: KafkaTopic | None) -> object:
-    """Return a value that changes with whatever decides about Kafka, but not with the operator's own writes."""
-    return topic and (spec_version(topic.meta), topic.meta.is_paused)
+    return topic and request_version(topic.meta)
 
 
 def _topology_not_found(topic: KafkaTopic) -> Failure:
