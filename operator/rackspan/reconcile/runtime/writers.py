@@ -39,17 +39,17 @@ class StatusWriter:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         """By uid. The loop of topics without a topology may still write a status when the topology's loop starts."""
         self._uncertain: set[str] = set()
-        """Uids of objects whose last write failed or timed out, so that their status is not known."""
+        """Uids of objects whose last write is in progress, failed or timed out, so that their status is not known."""
 
     async def write(self, ref: ObjectRef, old: Mapping[str, Any], new: JsonObject) -> JsonObject | None:
         """Replace the status if it differs. Return the written object, or None if it is unchanged or deleted.
 
         `old` is the status as last read. Raises FailureError if the write fails. The caller retries.
         """
+        if old == new and ref.uid not in self._uncertain:
+            return None
         turn = self._turns.setdefault(ref.uid, asyncio.Lock())
         async with turn:
-            if old == new and ref.uid not in self._uncertain:
-                return None
             return await self._replace(ref, new)
 
     async def _replace(self, ref: ObjectRef, new: JsonObject) -> JsonObject | None:

@@ -395,6 +395,8 @@ class TopicsReconciler:
     async def _write_failure(
         self, topic: KafkaTopic, failure: Failure, ready: ConditionStatus = ConditionStatus.FALSE
     ) -> None:
+        if self._topology is None and topic.topology in self._dependencies.cache.topologies:
+            return  # the topology was created meanwhile, and its loop writes the status
         await self._write_status(topic, failed_status(topic, failure, datetime.now(UTC), ready))
 
     async def _write_status(self, topic: KafkaTopic, status: KafkaTopicStatus, outcome: Outcome | None = None) -> bool:

@@ -73,6 +73,13 @@ async def test_writes_of_one_status_are_sent_in_order_one_at_a_time():
     assert not writer._turns
 
 
+async def test_status_that_another_write_is_changing_is_written_although_it_is_as_last_read():
+    kube = Kube({"a": 1})
+    writer = StatusWriter(kube)
+    await asyncio.gather(writer.write(REF, {"a": 1}, {"a": 2}), writer.write(REF, {"a": 1}, {"a": 1}))
+    assert kube.status == {"a": 1}
+
+
 async def test_status_of_a_topology_does_not_wait_for_statuses_of_topics():
     written = []
 

@@ -23,7 +23,9 @@ from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.runtime import threads
 from rackspan.reconcile.specs import placement
 from rackspan.reconcile.topics import topic_status as statuses
+from rackspan.reconcile.topics import topics_reconciler
 from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
+from rackspan.reconcile.topology_loops import NoTopology
 
 
 @dataclass
@@ -180,6 +182,26 @@ async def test_config_corrected_while_its_batch_creates_topics_is_not_applied_an
     await world.work()
     assert world.kafka.made("alter_configs") == []
     assert "orders" in world.kube.statuses
+
+
+@pytest.mark.parametrize("created", [False, True])
+async def test_orphan_whose_topology_is_created_during_its_pass_gets_no_status(world, monkeypatch, created):
+    """The loop of the topology may have written a topicId meanwhile."""
+    monkeypatch.setattr(topics_reconciler, "_ABSENCE_SECONDS", 0)
+    world.cache.topologies.clear()
+    orphans = TopicsReconciler(None, NoTopology(), world.dependencies, _recorded)
+    finalize = orphans.finalizer.process
+
+    async def meanwhile(*arguments):
+        if created:
+            world.topology(world.observer.state)
+        return await finalize(*arguments)
+
+    orphans.finalizer.process = meanwhile
+    world.cache.keep_topic(topic("orders"))
+    orphans.add([ObjectKey("shop", "orders")])
+    await orphans.process(await orphans.take())
+    assert ("orders" in world.kube.statuses) is not created
 
 
 @pytest.mark.parametrize("corrected", [False, True])
