@@ -197,10 +197,16 @@ async def _act(
     by_name = {outcome.topic.topic_name: outcome for outcome in outcomes}
 
     def current(batch: Sequence[C]) -> Sequence[C]:
+        kept = []
         for change in batch:
             outcome = by_name[change.name]
-            outcome.superseded = outcome.superseded or not is_current(outcome.topic)
-        return [change for change in batch if not by_name[change.name].superseded]
+            if not outcome.superseded and is_current(outcome.topic):
+                kept.append(change)
+            elif outcome.superseded or outcome.decision.grow in (None, change):
+                outcome.superseded = True
+            else:  # its growth was sent, and is reported
+                outcome.decision = replace(outcome.decision, configure=None)
+        return kept
 
     await _change(by_name, state, current, creations, topic_records, admin.create_topics)
     await _change(by_name, state, current, growths, partition_records, admin.create_partitions)

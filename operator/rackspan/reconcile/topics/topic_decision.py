@@ -201,7 +201,7 @@ class Outcome:
     settled: bool = True
     """False if Kafka has accepted the change but does not show it yet."""
     superseded: bool = False
-    """Whether the object changed before all of its changes were sent to Kafka."""
+    """Whether the object changed before any of its changes was sent to Kafka."""
     new_claim: bool = False
     """Whether this pass recorded that the topic is about to be created."""
 

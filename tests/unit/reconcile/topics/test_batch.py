@@ -175,3 +175,12 @@ async def test_changes_of_an_object_that_changes_during_earlier_calls_are_not_se
     assert [outcome.topic.topic_name for outcome in found] == ["new", "same"]
     assert (admin.made("create_partitions"), admin.made("alter_configs")) == ([], [["same"]])
     assert where.load.replicas.total() == 9, "only the new topic has added load"
+
+
+async def test_partitions_that_were_added_are_reported_although_the_object_has_changed_since():
+    admin = kafka("a")
+    grown = topic("a", partitions=5, config={"retention.ms": 1})
+    (found,) = await reconciled([grown], state(), admin, is_current=lambda _: not admin.made("create_partitions"))
+    assert len(found.seen.replicas) == 5
+    assert found.settled
+    assert admin.made("alter_configs") == []
