@@ -249,11 +249,12 @@ async def _table(
 
 def _present(at: TopicPartition, replicas: Sequence[int], before: _UnderWay, after: _UnderWay) -> tuple[int, ...]:
     """Return the replicas without those that were being added. A row with removed replicas is from before the end."""
-    adding = after.reassigned[at].adding if at in after.reassigned else frozenset()
-    ended = before.reassigned.get(at)
+    now, ended = after.reassigned.get(at), before.reassigned.get(at)
+    if now is not None and not now.adding.isdisjoint(replicas):
+        return present_replicas(replicas, now.adding)
     if ended is not None and not ended.removing.isdisjoint(replicas):
-        adding |= ended.adding
-    return present_replicas(replicas, adding)
+        return present_replicas(replicas, ended.adding)
+    return tuple(replicas)
 
 
 def _ids(nodes: Iterable[Any]) -> list[int]:

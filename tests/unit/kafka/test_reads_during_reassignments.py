@@ -110,6 +110,21 @@ def test_snapshot_has_no_extra_replica_if_a_reassignment_ends_while_it_is_taken(
         assert lists(found.snapshot) == {**BEFORE, ("orders", 1): replicas}
 
 
+def test_snapshot_counts_only_the_reassignment_that_its_row_shows():
+    """One reassignment replaces broker 0 by 2, and ends. The next one replaces broker 2 by 0."""
+    first, second = under_way((1, [2, 0, 1], [2], [0])), under_way((1, [2, 0, 1], [0], [2]))
+    lists_seen = []
+
+    def mutated(answer):
+        if answer.name == "ListPartitionReassignmentsResponse":
+            lists_seen.append(answer)
+        return first(answer) if len(lists_seen) == 1 else second(answer)
+
+    with HostileKafka(mutated, topics=_TOPICS) as kafka:
+        found = take_snapshot(command_properties(kafka.address))
+    assert lists(found.snapshot)["orders", 1] == [2, 1]
+
+
 def garbled(answer):
     """Mutate a response: the list of reassignments cannot be decoded."""
     return b"" if answer.name == "ListPartitionReassignmentsResponse" else answer
