@@ -169,8 +169,9 @@ class Cache:
         The report of an earlier RackTopology with this name does not count. Kubernetes deletes it some time later.
         """
         report = self.reports.get(topology.key)
-        owned = report is not None and any(owner.uid == topology.meta.uid for owner in report.meta.owner_references)
-        return report.status if report is not None and owned else None
+        if report is None or all(owner.uid != topology.meta.uid for owner in report.meta.owner_references):
+            return None
+        return report.status
 
     def put_topology_answer(self, body: Mapping[str, Any]) -> None:
         """Store a RackTopology from a write response, unless it is deleted or a newer one is known."""

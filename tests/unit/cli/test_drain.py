@@ -530,7 +530,7 @@ def test_command_that_stored_its_change_goes_on_if_field_managers_cannot_be_read
     ran = cli(command, "4", *TOPOLOGY)
     assert (ran.code, edits.spec) == (0, Drains(after))
     assert "RackTopology kafka/prod: brokers and racks to drain: " in ran.out
-    assert "warning: which clients apply what is drained is not known here: it is away" in ran.err
+    assert "warning: whether another client manages the drains is not known: it is away" in ran.err
 
 
 def test_watch_follows_a_reassignment_until_it_has_ended(drained):

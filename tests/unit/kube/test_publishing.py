@@ -56,7 +56,7 @@ def started(time):
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch):
-    monkeypatch.setattr(scan_reports, "_PAUSE_SECONDS", 0, raising=False)
+    monkeypatch.setattr(scan_reports, "_PAUSE_SECONDS", 0)
 
 
 @pytest.fixture

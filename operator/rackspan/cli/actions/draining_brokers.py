@@ -341,7 +341,7 @@ def _change(
         try:
             return written, await edits.field_managers()
         except FailureError as error:  # the change itself has succeeded
-            warn(f"which clients apply what is drained is not known here: {error}")
+            warn(f"whether another client manages the drains is not known: {error}")
             return written, ()
 
     written, managers = ask_topology(topology, kubeconfig, changed)

@@ -67,7 +67,7 @@ class JournalFile:
                 f"{lock}: cannot be written: {error.strerror}", "say where with --journal FILE"
             ) from None
         try:
-            _lock(file)
+            _lock_soon(file)
         except BlockingIOError:
             os.close(file)
             raise CommandError(
@@ -181,7 +181,7 @@ class _WherePossible:
             await self._kept.write(record)
 
 
-def _lock(file: int) -> None:
+def _lock_soon(file: int) -> None:
     """Lock a file. Raises BlockingIOError if another command holds the lock for longer than `is_at_work` does."""
     for _ in range(5):
         with suppress(BlockingIOError):
