@@ -16,7 +16,7 @@ from typing import Any
 
 from rackspan import cli
 from rackspan.cli.actions import scanning_clusters as command
-from rackspan.jobs.history.scan_history import History
+from rackspan.jobs.history.scan_history import History, ScanWriter
 from rackspan.jobs.scan import cluster_scan
 from rackspan.jobs.spark import spark_session
 
@@ -63,7 +63,8 @@ def main(file: str, started: str, *arguments: str) -> int:
     clock.seconds[START] = time.monotonic() - float(started)
     spark_session.spark_session = clock.around(SPARK, spark_session.spark_session)
     command.page_of = clock.around(PAGE, command.page_of)
-    History.commit = clock.around(COMMIT, History.commit)
+    for name in ("append", "commit"):
+        setattr(ScanWriter, name, clock.around(COMMIT, getattr(ScanWriter, name)))
     for name in ("compact", "expire", "vacuum"):
         setattr(History, name, clock.around(TIDY, getattr(History, name)))
     cluster_scan.scan_cluster = _with_steps(clock, cluster_scan.scan_cluster)
