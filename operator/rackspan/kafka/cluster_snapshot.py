@@ -208,17 +208,20 @@ def _sorted_out(answers: Mapping[str, Future[Any]]) -> tuple[dict[str, Any], dic
 
 
 async def _portion(admin: _SnapshotAdmin, names: Sequence[str]) -> LivePortion:
-    topics: dict[str, Any] = {}
+    described: dict[str, Any] = {}
     configs: dict[str, TopicConfig] = {}
     unread: dict[str, str] = {}
     before = await _under_way(admin)
     for some in parts(names, _CONFIGS_AT_ONCE):
-        described, unseen = await admin.described(some)
-        configured, unknown = await admin.configured(list(described))
-        unread |= {**unseen, **unknown}
-        configs |= configured
-        topics |= {name: described[name] for name in configured}
+        found, unseen = await admin.described(some)
+        described |= found
+        unread |= unseen
     after = await _under_way(admin) if before.known else before
+    for some in parts(list(described), _CONFIGS_AT_ONCE):
+        configured, unknown = await admin.configured(some)
+        configs |= configured
+        unread |= unknown
+    topics = {name: described[name] for name in described if name in configs}
     known = tuple(topics)
     seen = (
         (at, one.id, _ids(one.replicas), set(_ids(one.isr)), one.leader.id if one.leader else None)

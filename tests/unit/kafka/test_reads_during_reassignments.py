@@ -110,6 +110,22 @@ def test_snapshot_has_no_extra_replica_if_a_reassignment_ends_while_it_is_taken(
         assert lists(found.snapshot) == {**BEFORE, ("orders", 1): replicas}
 
 
+def test_snapshot_reads_no_configs_between_its_two_lists_of_reassignments():
+    """A reassignment that begins and ends in between is not known, so this time must be short."""
+    for take in (take_snapshot, lambda properties: take_portion(properties, ["logs", "orders"])):
+        seen = []
+
+        def recorded(answer, seen=seen):
+            seen.append(answer.name)
+            return answer
+
+        with HostileKafka(recorded, topics=_TOPICS) as kafka:
+            take(command_properties(kafka.address))
+        first, last = (at for at, name in enumerate(seen) if name == "ListPartitionReassignmentsResponse")
+        assert "DescribeConfigsResponse" not in seen[first:last]
+        assert "DescribeConfigsResponse" in seen[last:]
+
+
 def test_snapshot_counts_only_the_reassignment_that_its_row_shows():
     """One reassignment replaces broker 0 by 2, and ends. The next one replaces broker 2 by 0."""
     first, second = under_way((1, [2, 0, 1], [2], [0])), under_way((1, [2, 0, 1], [0], [2]))
