@@ -21,6 +21,7 @@ from rackspan.core.reassignment.approval import (
     judge_approval,
 )
 from rackspan.core.reassignment.cancellation import cancel
+from rackspan.core.reassignment.claims import Claims
 from rackspan.core.reassignment.model import (
     Observed,
     Racks,
@@ -51,6 +52,7 @@ __all__ = [
     "ApprovalHold",
     "ApprovalOutcome",
     "Approver",
+    "Claims",
     "Disk",
     "Limits",
     "ListChange",

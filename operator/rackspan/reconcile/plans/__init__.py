@@ -6,6 +6,7 @@ approvals ──┬─ plan_review ── holds              who has approved wh
 ├─ shrinking                         min.insync.replicas of topics that get fewer replicas
 └─ approved_plans ── plan_documents  the Reassignments of what is approved
 reassignments_reconciler ── worker ──┬─ turns                             which Reassignment is carried out now
-├─ runs ── executor ── throttling    pass by pass, from what Kafka reports
+├─ runs ── executor                  pass by pass, from what Kafka reports
+│          └─ pass_reader, refusals, throttling
 └─ reassignment_status               the status of a Reassignment, and its writer
 """
