@@ -134,6 +134,16 @@ class ApiObject(ApiStruct, frozen=True):
         }
         return cls(**parts)
 
+    def with_unread_spec(self, obj: Mapping[str, Any]) -> Self:
+        """Return this object with the metadata and the status of newer JSON. Raises SpecError about the metadata."""
+        new: dict[str, Any] = {
+            "meta": Meta.from_object(obj, self.list_annotations),
+            "status": {field.name: field.type for field in fields_of(type(self))}["status"].from_dict(
+                obj.get("status")
+            ),
+        }
+        return replace(self, **new)
+
     @property
     def key(self) -> ObjectKey:
         """The object's namespace and name."""

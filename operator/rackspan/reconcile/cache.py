@@ -8,13 +8,16 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rackspan.api import kafkatopic, racktopology, reassignment
+from rackspan.api.codec import SpecError
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.labels import RACK
 from rackspan.api.racktopology import RackTopology
+from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment
+from rackspan.reconcile.failures import Failure, Remedy, invalid_spec
 from rackspan.reconcile.runtime.informer import ObjectVersions, key_of
 from rackspan.reconcile.runtime.namespaces import DEFAULT_TOPOLOGIES_PER_NAMESPACE, NamespaceQuota
 
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
     from rackspan.api.compliancereport import ComplianceReport, ComplianceReportStatus
     from rackspan.api.meta import ObjectKey
 
+
+Object = TypeVar("Object", KafkaTopic, RackTopology)
 
 _DIGITS = 11
 """The digits kept of a number. The highest broker id has fewer, so a longer number still matches no broker."""
@@ -128,8 +133,39 @@ class Cache:
         return self._clusters.get(key) or (topology.status.cluster_id if topology else None)
 
     def put_topic(self, body: Mapping[str, Any]) -> KafkaTopic:
-        """Store a KafkaTopic from its API object. Raises SpecError if the object cannot be read."""
-        return self.keep_topic(KafkaTopic.from_object(body))
+        """Store a KafkaTopic from its API object. Raises SpecError if the object was never readable."""
+        return self.keep_topic(self._read(KafkaTopic, body, self.topics))
+
+    def _read(self, cls: type[Object], body: Mapping[str, Any], known: Mapping[ObjectKey, Object]) -> Object:
+        """Return an object. If its new spec cannot be read, return the known object with its new metadata.
+
+        This happens if the definitions are newer than the operator. The object's pause and deletion count at once.
+        """
+        key = key_of(body)
+        try:
+            found = cls.from_object(body)
+        except SpecError as error:
+            self.versions.unreadable[cls.__name__, key] = str(error)
+            before = known.get(key)
+            if before is None or before.meta.uid != body["metadata"].get("uid"):
+                raise
+            return before.with_unread_spec(body)
+        self.versions.unreadable.pop((cls.__name__, key), None)
+        return found
+
+    def unreadable(self, topic: KafkaTopic) -> Failure | None:
+        """Return why a KafkaTopic can be neither reconciled nor deleted, or None.
+
+        The newest version of its spec cannot be read, or its RackTopology was never readable.
+        """
+        why = self.versions.unreadable
+        if (error := why.get((kafkatopic.KIND, topic.key))) is not None:
+            return invalid_spec(error).failure
+        if topic.topology in self.topologies or (error := why.get((racktopology.KIND, topic.topology))) is None:
+            return None
+        return Failure(
+            Reason.TOPOLOGY_NOT_READY, f"RackTopology {topic.topology} cannot be read: {error}", Remedy.RETRY
+        )
 
     def put_answer(self, body: Mapping[str, Any]) -> KafkaTopic | None:
         """Store a KafkaTopic from a write response unless a newer one is known. Return the newest, None if deleted."""
@@ -157,8 +193,8 @@ class Cache:
         return topic
 
     def put_topology(self, body: Mapping[str, Any]) -> RackTopology:
-        """Store a RackTopology from its API object. Raises SpecError if the object cannot be read."""
-        topology = RackTopology.from_object(body)
+        """Store a RackTopology from its API object. Raises SpecError if the object was never readable."""
+        topology = self._read(RackTopology, body, self.topologies)
         self.topologies[topology.key] = topology
         self.quota.put(topology)
         return topology

@@ -232,7 +232,8 @@ class Routes:
 
     def _topology_changed(self, key: ObjectKey) -> None:
         topology = self._cache.topologies.get(key)
-        if topology is None:
+        if topology is None:  # it cannot be read
+            self._loops.requeue([self._cache.topics[topic] for topic in self._cache.topics_of(key)])
             return
         self._loops.topology_changed(topology)
         if self._asked.is_new(key, request_version(topology.meta)):

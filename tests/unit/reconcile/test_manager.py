@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import pytest
 from prometheus_client import REGISTRY
 from tests.support.loop_dependencies import rack_dependencies, scan_dependencies
+from tests.support.manifests import changed
 from tests.support.scan_setups import scan_setup
 from tests.unit.reconcile import examples
 from tests.unit.reconcile.cluster.test_observer import TOPOLOGY
@@ -123,6 +124,15 @@ async def test_topology_created_later_reconciles_its_topics(controller, kube):
     controller.informers[kafkatopic.KIND].seen(topic(1))
     await until(lambda: reason(kube, 1) == "TopologyNotFound")
     controller.informers[racktopology.KIND].seen(TOPOLOGY)
+    await until(lambda: reason(kube, 1) == "InSync")
+
+
+async def test_topic_says_that_its_topology_created_later_cannot_be_read(controller, kube):
+    controller.informers[kafkatopic.KIND].seen(topic(1))
+    await until(lambda: reason(kube, 1) == "TopologyNotFound")
+    controller.informers[racktopology.KIND].seen(changed(TOPOLOGY, {"spec": {"rackSource": "Zookeeper"}}))
+    await until(lambda: reason(kube, 1) == "TopologyNotReady")
+    controller.informers[racktopology.KIND].seen(changed(TOPOLOGY, {"metadata": {"resourceVersion": "2"}}))
     await until(lambda: reason(kube, 1) == "InSync")
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from rackspan.api import racktopology
 from rackspan.api.racktopology import RackTopologyStatus
 from rackspan.api.reasons import Reason
 from rackspan.metrics import count_error
@@ -180,17 +181,23 @@ class Observer:
         if failure.remedy is not Remedy.SPEC:
             await self._session.close()  # librdkafka may stay broken after a failure
 
-    async def _observe_cluster(self, *, resync: bool) -> ClusterState:
+    def _usable_topology(self) -> RackTopology:
+        """Return the RackTopology. Raises FailureError if it may not be used as it is."""
         cache = self._dependencies.cache
         topology = cache.topologies.get(self._key)
         self._spec = topology.spec if topology else None
         if topology is None:
             raise FailureError(Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {self._key}", Remedy.SPEC))
-        over_quota = cache.quota.over_quota(self._key)
-        if over_quota is not None:
+        if (over_quota := cache.quota.over_quota(self._key)) is not None:
             raise FailureError(over_quota)
-        if topology.spec.invalid_level is not None:
-            raise invalid_spec(topology.spec.invalid_level)
+        problem = cache.versions.unreadable.get((racktopology.KIND, self._key)) or topology.spec.invalid_level
+        if problem is not None:
+            raise invalid_spec(problem)
+        return topology
+
+    async def _observe_cluster(self, *, resync: bool) -> ClusterState:
+        cache = self._dependencies.cache
+        topology = self._usable_topology()
         admin, seen = await self._describe_cluster(topology, fresh_secrets=resync or self._failures > 0)
         last_cluster_id = (
             self._cluster_seen[1] if self._cluster_seen and self._cluster_seen[0] == topology.meta.uid else None

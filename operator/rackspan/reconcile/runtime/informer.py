@@ -34,6 +34,8 @@ class ObjectVersions:
         self._known: defaultdict[str, dict[ObjectKey, ObjectVersion]] = defaultdict(dict)
         self.deleted_uids: set[str] = set()
         """Uids deleted since the last `sweep` began. If the sweep reads such an object, its body is outdated."""
+        self.unreadable: dict[tuple[str, ObjectKey], str] = {}
+        """Why the newest version of an object cannot be read, by kind and name."""
 
     def record(self, kind: str, body: Mapping[str, Any], *, listed: bool = False) -> bool:
         """Record a body. Return whether it is new, so that it has to be handled.
@@ -67,6 +69,7 @@ class ObjectVersions:
         if known is None or known.uid != uid:
             return False
         del self._known[kind][key]
+        self.unreadable.pop((kind, key), None)
         return True
 
     def knows_another(self, kind: str, body: Mapping[str, Any]) -> bool:

@@ -163,11 +163,13 @@ class TopicsReconciler:
         """Reconcile topics and return those left for later. Raises FailureError if Kafka responded for none."""
         known = [topic for key in keys if (topic := self._known(key)) is not None]
         topics = [topic for topic in known if not self._dependencies.cache.is_left_out(topic)]
-        deleting = [topic for topic in topics if topic.meta.is_deleting]
-        others = [topic for topic in topics if not topic.meta.is_deleting]
+        cache = self._dependencies.cache
+        failures = {topic.key: failure for topic in topics if (failure := cache.unreadable(topic)) is not None}
+        deleting = [topic for topic in topics if topic.meta.is_deleting and topic.key not in failures]
+        others = [topic for topic in topics if not topic.meta.is_deleting or topic.key in failures]
         await self._finalize(deleting)
-        refusal_of = refusals(self._dependencies.cache)
-        failures = {topic.key: failure for topic in others if (failure := refusal_of(topic)) is not None}
+        refusal_of = refusals(cache)
+        failures = {topic.key: failure for topic in others if (failure := refusal_of(topic)) is not None} | failures
         for key in failures:
             self._written.pop(key, None)  # so that its status is computed again once it is admitted
             self._plans.forget(key)
