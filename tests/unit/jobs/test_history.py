@@ -335,6 +335,20 @@ def test_vacuum_deletes_unreferenced_files_only_after_the_retention_time(history
     assert contents(history)["findings"]
 
 
+@pytest.mark.parametrize("ahead", [25 * 3600, 10**9], ids=["a day", "decades"])
+def test_vacuum_by_a_clock_that_is_ahead_keeps_the_files_of_running_scans(history, ahead):
+    committed(history, "a")
+    running = ScanEntry("other", "b", 1, NOON, "attempt")
+    writer = history.writer(running)
+    writer.write("brokers", rows("brokers", "b"))
+    for file in filter(Path.is_file, _root(history).rglob("*")):  # delta-rs takes the machine's clock
+        os.utime(file, (time.time() - ahead,) * 2)
+    history.vacuum()
+    writer.append()
+    assert shown(history, running)
+    assert len(history.rows("brokers", [running])) == 2
+
+
 def test_expire_deletes_only_the_scans_before_the_given_day(history):
     for number in range(4):
         committed(history, f"scan-{number}", when=NOON + 15 * number * DAY)

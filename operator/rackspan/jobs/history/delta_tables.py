@@ -222,9 +222,15 @@ class DeltaTables:
                 table.update_incremental()
 
     def vacuum(self, name: str) -> None:
-        """Delete files that the table has not referred to for KEPT_HOURS, including files of killed writers."""
+        """Delete files that the table has not referred to for KEPT_HOURS, including files of killed writers.
+
+        The storage dates files by its own clock, and this machine's clock may be ahead of it. So the hours since the
+        table's newest commit, by these two clocks, are added.
+        """
         with self._changing(name) as table:
-            table.vacuum(KEPT_HOURS, dry_run=False, enforce_retention_duration=False, full=True)
+            committed = self._files.get_file_info(f"{name}/_delta_log/{table.version():020d}.json").mtime_ns or 0
+            ahead = max(0, int(time.time() - committed / 1e9)) // 3600
+            table.vacuum(KEPT_HOURS + ahead, dry_run=False, enforce_retention_duration=False, full=True)
 
     # --- parts -------------------------------------------------------------------------------------------------------
 
