@@ -8,6 +8,7 @@ from deltalake import DeltaTable
 from tests.scan.conftest import NOON
 from tests.support.command import cluster, topic
 from tests.support.progress import Steps
+from tests.unit.jobs.tables import shown, written
 
 from rackspan.jobs.history.scan_history import HistoryError
 from rackspan.jobs.scan.cluster_scan import ScanRun, scan_cluster
@@ -114,6 +115,15 @@ def test_old_scans_expire_but_a_jump_of_the_clock_expires_nothing(scans):
     assert kept == [date(2026, 3, 11), (NOON + timedelta(days=4000)).date(), date(2026, 3, 13)]
     assert {row.first_seen for row in back.findings} == {"2026-03-10T12:00:00Z"}
     assert back.changes.new == back.changes.cleared == 0
+
+
+def test_scan_after_a_clock_was_ahead_keeps_the_rows_of_a_running_scan(scans):
+    uneven = cluster(topic("orders", UNFAIR))
+    scans(uneven, "ahead", 3 * 60 * 24)
+    running = written(scans.history, "running", when=NOON + timedelta(minutes=5))
+    scans(uneven, "now", 10)
+    assert shown(scans.history, running)
+    assert len(scans.rows("brokers", "running")) == 2
 
 
 def test_compaction_of_days_keeps_the_findings_and_the_trend(scans):

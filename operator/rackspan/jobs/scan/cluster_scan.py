@@ -145,11 +145,12 @@ class _Scan:
         before, kept_days = self._previous.entry, self._run.retention_days
         if before is None or before.day == entry.day:
             return
+        # The earlier day of two scans counts, so that one clock that jumps ahead deletes nothing.
+        earlier = min(before, entry, key=lambda one: one.day)
         try:
-            history.compact(before)
+            history.compact(earlier)
             if kept_days is not None:
-                # The earlier day of two scans counts, so that one clock that jumps ahead deletes nothing.
-                history.expire(before.cluster, min(entry.day, before.day) - timedelta(days=kept_days))
+                history.expire(earlier.cluster, earlier.day - timedelta(days=kept_days))
             history.vacuum()
         except HistoryError as error:
             self._warn(str(error))
