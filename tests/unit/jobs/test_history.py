@@ -295,6 +295,21 @@ def test_each_scan_stays_readable_after_other_scans_of_its_file_were_deleted(his
     assert len(history.rows("findings", kept)) == 2 * len(kept)
 
 
+def test_deletion_of_rows_keeps_the_columns_of_a_newer_version(history):
+    committed(history, "old", when=NOON - 9 * DAY)
+    first = committed(history, "first")
+    history.compact(first)
+    table = _table(history, "brokers").to_pyarrow_table()
+    newer = {"disk_bytes": pa.array([1, 2, 3, 4]), "disks": pa.array([[1], [2], [3], []], pa.list_(pa.int32()))}
+    for name, values in newer.items():
+        table = table.append_column(name, values)
+    write_deltalake(_root(history) / "brokers", table, mode="overwrite", schema_mode="overwrite")
+    expected = table.filter(pa.compute.field("scan_id") == "first").to_pylist()
+    history.expire("prod", NOON.date())
+    assert _table(history, "brokers").to_pyarrow_table().to_pylist() == expected
+    assert len(history.rows("brokers", [first])) == 2
+
+
 def test_expire_loses_no_rows_of_a_concurrent_commit(history):
     first = [committed(history, f"old-{number}") for number in range(3)]
     history.compact(first[-1])

@@ -126,8 +126,10 @@ class DeltaTables:
         self, table: DeltaTable, name: str, path: str, where: pc.Expression, cluster: str, month: str
     ) -> Iterator[AddAction]:
         """Write the rows of a file that match `where` into new files."""
-        known = {field.name for field in table.schema().fields}
-        schema = _columns(name, [one for one in KEPT[name].names if one in known and one not in PARTITIONED_BY])
+        # The table's own columns, not those of KEPT: a newer version may have added some.
+        schema = pa.schema(
+            [one.remove_metadata() for one in pa.schema(table.schema()) if one.name not in PARTITIONED_BY]
+        )
         staying = (rows.filter(where) for rows in self._rows(f"{name}/{path}", schema))
         for rows in gathered(staying, _ROWS_OF_A_FILE):
             yield self.file(name, cluster, month, uuid.uuid4().hex, rows)
@@ -436,7 +438,7 @@ def _statistics(rows: pa.Table) -> str:
     bounds = {
         name: pc.min_max(column).as_py()
         for name, column in columns.items()
-        if column.null_count < len(column) and not pa.types.is_binary(column.type)
+        if column.null_count < len(column) and (pa.types.is_primitive(column.type) or pa.types.is_string(column.type))
     }
     statistics = {
         "numRecords": len(rows),
