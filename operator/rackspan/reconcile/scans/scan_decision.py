@@ -88,17 +88,25 @@ def decide(
     runs: Sequence[JobRun],
     now: datetime,
     change: TopologyChange | None,
-    unstarted: Mapping[str, datetime],
+    active_for: Mapping[str, timedelta],
+    unstarted_for: Mapping[str, timedelta],
 ) -> ScanDecision:
     """Decide about one topology.
 
     `scans` and `last` are the recorded `status.scans` and `status.lastScan`. `runs` are all scans of the topology that
-    exist. `unstarted` has the uids of scans whose pods have not started, and since when the operator observes this. A
-    long-running scan may be among them, because its pod starts again after its node was drained.
+    exist. `active_for` is, by uid, how long the operator observes that a scan is active, and `unstarted_for` that its
+    pod has not started. A long-running scan may be among these, because its pod starts again after its node was
+    drained. Creation times are not used for deadlines: they are of the API server's clock.
     """
     spec = topology.spec.scan
     overdue = tuple(
-        run for run in runs if run.active and (now > _deadline(run, spec) or _is_stuck(run, now, unstarted))
+        run
+        for run in runs
+        if run.active
+        and (
+            _time_left(run, spec, active_for) < timedelta(0)
+            or unstarted_for.get(run.uid, timedelta(0)) >= POD_START_DEADLINE
+        )
     )
     active = [run for run in runs if run.active and run not in overdue]
     schedule, failure = _schedule(spec)
@@ -117,7 +125,7 @@ def decide(
         overdue=overdue,
         requeue_at=_earliest(
             scans.next_at,
-            *(_deadline(run, spec) + timedelta(seconds=1) for run in active),
+            *(now + _time_left(run, spec, active_for) + timedelta(seconds=1) for run in active),
             change.since + DEBOUNCE if change and _is_unhandled(spec, change, scans) else None,
             after=now,
         ),
@@ -257,12 +265,9 @@ def _beyond_history_limits(runs: Sequence[JobRun], spec: ComplianceScanSpec) -> 
     return (*succeeded[spec.successful_jobs_history_limit :], *failed[spec.failed_jobs_history_limit :])
 
 
-def _deadline(run: JobRun, spec: ComplianceScanSpec) -> datetime:
-    return run.created + (run.deadline or timedelta(seconds=spec.active_deadline_seconds)) + OVERDUE_GRACE
-
-
-def _is_stuck(run: JobRun, now: datetime, unstarted: Mapping[str, datetime]) -> bool:
-    return now >= unstarted.get(run.uid, now) + POD_START_DEADLINE
+def _time_left(run: JobRun, spec: ComplianceScanSpec, active_for: Mapping[str, timedelta]) -> timedelta:
+    limit = run.deadline or timedelta(seconds=spec.active_deadline_seconds)
+    return limit + OVERDUE_GRACE - active_for.get(run.uid, timedelta(0))
 
 
 def _earliest(*moments: datetime | None, after: datetime) -> datetime | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ _RUNNING_SECONDS = 5.0
 _IDLE_SECONDS = 60.0
 """The longest pause between passes, and so the longest time until a jump of the wall clock is noticed."""
 _RETRY_SECONDS = 15.0
-_START_GRACE = timedelta(seconds=15)
+_START_GRACE_SECONDS = 15.0
 """How long a scan's pod may take to start before the reason is looked up."""
 _STALE_RACKS = Failure(
     Reason.WAITING, "a scan is due and waits for the brokers' racks by the present spec", Remedy.RETRY
@@ -63,6 +63,7 @@ class ScanDependencies:
     """The watched namespaces, empty for all. Scans of topologies in other namespaces belong to another operator."""
     liveness: Liveness
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
+    monotonic: Callable[[], float] = time.monotonic
 
 
 class ScansReconciler(Controller):
@@ -90,8 +91,10 @@ class ScansReconciler(Controller):
         self._has_listed = False
         self._uses_applications = False
         self._applications_failure: Failure | None = None
+        # By uid, in seconds of `monotonic`: the clocks of the operator and of the API server may differ, and jump.
+        self._active_since: Mapping[str, float] = {}
         self._unstarted: Mapping[str, str] = {}
-        self._unstarted_since: Mapping[str, datetime] = {}
+        self._unstarted_since: Mapping[str, float] = {}
 
     def asked(self, topology: RackTopology) -> object:
         """Return the base class's inputs, the scan-now annotation and the fingerprint: each may make a scan due."""
@@ -168,8 +171,20 @@ class ScansReconciler(Controller):
 
     def _decision(self, topology: RackTopology, now: datetime) -> ScanDecision:
         facts = self._facts(topology)
-        change = self._change(topology, now)
-        return decide(topology, facts.scans, facts.last, self._runs_of(topology), now, change, self._unstarted_since)
+        return decide(
+            topology,
+            facts.scans,
+            facts.last,
+            self._runs_of(topology),
+            now,
+            self._change(topology, now),
+            self._passed_since(self._active_since),
+            self._passed_since(self._unstarted_since),
+        )
+
+    def _passed_since(self, since: Mapping[str, float]) -> Mapping[str, timedelta]:
+        now = self._dependencies.monotonic()
+        return {uid: timedelta(seconds=now - seconds) for uid, seconds in since.items()}
 
     def _runs_of(self, topology: RackTopology) -> list[JobRun]:
         return [run for run in self._runs if run.topology_uid == topology.meta.uid]
@@ -326,15 +341,18 @@ class ScansReconciler(Controller):
                 *await self._dependencies.runs.runs(RunKind.JOB),
                 *await self._spark_applications(self._dependencies.runs),
             ]
+        now = self._dependencies.monotonic()
+        self._active_since = {run.uid: self._active_since.get(run.uid, now) for run in self._runs if run.active}
         self._has_listed = True
 
     async def _find_unstarted(self) -> None:
-        """Look up why pods of scans have not started within `_START_GRACE`."""
-        now = self._dependencies.clock()
-        pending = [run for run in self._runs if run.active and run.pending and run.created < now - _START_GRACE]
+        """Look up why pods of scans have not started within `_START_GRACE_SECONDS`."""
+        now = self._dependencies.monotonic()
+        known = {uid for uid, since in self._active_since.items() if now - since >= _START_GRACE_SECONDS}
+        pending = [run for run in self._runs if run.pending and run.uid in known]
         try:
             self._unstarted = await self._scan_runs.unstarted(pending) if pending else {}
-        except FailureError as error:  # not fatal: only messages and `_is_stuck` use the reasons
+        except FailureError as error:  # not fatal: only messages and the deadline of starts use the reasons
             metrics.count_error("", error.failure.remedy, error.failure.reason)
             self._unstarted = {}
         self._unstarted_since = {uid: self._unstarted_since.get(uid, now) for uid in self._unstarted}
@@ -362,7 +380,7 @@ class ScansReconciler(Controller):
         watched = self._dependencies.namespaces
         ours = [run for run in self._runs if not watched or run.topology.namespace in watched]
         missing = {run.topology for run in ours if run.topology_uid not in known}
-        now = asyncio.get_running_loop().time()
+        now = self._dependencies.monotonic()
         self._orphans = {key: self._orphans.get(key, now) for key in missing}
         expired = {key for key, since in self._orphans.items() if now - since >= _ORPHAN_SECONDS}
         if not expired:

@@ -18,10 +18,13 @@ def scans(last="2026-01-30 03:00", schedule=f"{NIGHTLY} UTC", **fields):
     return ScansStatus(schedule=schedule, last_scheduled_at=at(last), **fields)
 
 
-def decided(now, *, known=None, runs=(), last=None, change=None, request=None, **compliance):
+def decided(now, *, known=None, runs=(), last=None, change=None, request=None, active_for=None, **compliance):
+    """Decide. The operator has observed each scan since its creation, unless `active_for` says otherwise."""
     compliance.setdefault("schedule", NIGHTLY)
     of = topology(request, **{key: value for key, value in compliance.items() if value is not None})
-    return decide(of, scans() if known is None else known, last, runs, at(now), change, {})
+    if active_for is None:
+        active_for = {run.uid: at(now) - run.created for run in runs}
+    return decide(of, scans() if known is None else known, last, runs, at(now), change, active_for, {})
 
 
 # --- the schedule ----------------------------------------------------------------------------------------------------
@@ -52,7 +55,7 @@ def test_name_of_a_scan_depends_on_its_scheduled_time_only():
 
 def test_name_of_a_scan_is_short_enough_for_the_suffix_of_pods():
     long = decide(
-        topology(name="p." * 120 + "x", schedule=NIGHTLY), scans(), None, (), at("2026-01-31 03:00"), None, {}
+        topology(name="p." * 120 + "x", schedule=NIGHTLY), scans(), None, (), at("2026-01-31 03:00"), None, {}, {}
     )
     assert len(long.start.name) <= 50
     assert long.start.name.replace("-", "").isalnum()
@@ -61,7 +64,7 @@ def test_name_of_a_scan_is_short_enough_for_the_suffix_of_pods():
 def test_two_topologies_of_the_same_name_have_different_scan_names():
     here = topology(schedule=NIGHTLY)
     there = structs.replace(here, meta=structs.replace(here.meta, namespace="other"))
-    names = {decide(of, scans(), None, (), at("2026-01-31 03:00"), None, {}).start.name for of in (here, there)}
+    names = {decide(of, scans(), None, (), at("2026-01-31 03:00"), None, {}, {}).start.name for of in (here, there)}
     assert len(names) == 2
 
 
@@ -132,10 +135,12 @@ def test_clock_that_was_set_back_does_not_stop_scheduled_scans():
 
 def test_clock_that_is_seconds_off_does_not_start_a_scan_twice():
     just_before = at("2026-01-31 03:00") - timedelta(seconds=20)
-    decision = decide(topology(schedule=NIGHTLY), scans("2026-01-31 03:00"), None, (), just_before, None, {})
+    decision = decide(topology(schedule=NIGHTLY), scans("2026-01-31 03:00"), None, (), just_before, None, {}, {})
     assert decision.start is None
     assert decision.scans.last_scheduled_at == at("2026-01-31 03:00")
-    assert decide(topology(schedule=NIGHTLY), decision.scans, None, (), at("2026-01-31 03:00"), None, {}).start is None
+    assert (
+        decide(topology(schedule=NIGHTLY), decision.scans, None, (), at("2026-01-31 03:00"), None, {}, {}).start is None
+    )
 
 
 def test_clock_that_jumps_ahead_starts_one_scan():
@@ -188,6 +193,15 @@ def test_overdue_scan_is_deleted_and_does_not_block_the_next():
     assert decision.overdue == (stuck,)
     assert decision.delete == (stuck,)
     assert decision.start is not None
+
+
+@pytest.mark.parametrize("now", ["2026-01-31 04:02", "2026-02-03 03:00", "2026-01-28 03:00"])
+def test_scan_is_overdue_by_the_time_that_it_was_observed_and_not_by_a_clock(now):
+    seen = run(created="2026-01-31 03:00")
+    for passed, overdue in ((timedelta(seconds=3660), ()), (timedelta(seconds=3661), (seen,))):
+        decision = decided(now, runs=[seen], active_for={seen.uid: passed})
+        assert decision.overdue == overdue
+    assert decided(now, runs=[seen], active_for={}).overdue == ()
 
 
 def test_deadline_recorded_with_a_scan_takes_precedence_over_the_spec():

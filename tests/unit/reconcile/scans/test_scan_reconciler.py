@@ -73,10 +73,10 @@ class MemoryKube:
 
 
 class World:
-    """A loop with a clock that the test sets."""
+    """A loop with a clock that the test sets. `ahead` is how far the operator's is ahead of the API server's."""
 
     def __init__(self):
-        self.now = at("2026-01-31 02:59")
+        self.now, self.ahead = at("2026-01-31 02:59"), timedelta(0)
         self.runs = MemoryRuns(lambda: self.now)
         self.kube = MemoryKube()
         self.cache = Cache()
@@ -86,8 +86,12 @@ class World:
 
     def restart(self):
         """Start a new operator process, which knows only what objects contain."""
-        dependencies = scan_dependencies(self.cache, self.kube, self.runs, self.setup, clock=lambda: self.now)
+        clocks = {"clock": lambda: self.now + self.ahead, "monotonic": self.seconds}
+        dependencies = scan_dependencies(self.cache, self.kube, self.runs, self.setup, **clocks)
         self.loop = ScansReconciler(dependencies, self.told.append)
+
+    def seconds(self):
+        return self.now.timestamp()
 
     def topology(self, namespace="kafka", *, request=None, status=None, **compliance):
         metadata = {"name": "prod", "namespace": namespace, "uid": f"uid-of-{namespace}", "generation": 1}
@@ -385,6 +389,35 @@ async def test_operator_deletes_an_overdue_scan(world):
     await world.loop.reconcile()
     assert world.runs.objects == {}
     assert world.facts().last.reason == Reason.SCAN_TIMED_OUT
+    await world.loop.reconcile()
+    assert world.facts().last.reason == Reason.SCAN_TIMED_OUT
+
+
+@pytest.mark.parametrize("ahead", [timedelta(days=-3), timedelta(minutes=62), timedelta(days=3)])
+async def test_scan_keeps_its_deadlines_while_the_clocks_of_operator_and_api_server_differ(world, ahead):
+    world.topology(request="a")
+    world.ahead = ahead
+    await world.loop.reconcile()
+    world.runs.stuck = "ContainerCreating"
+    world.now += timedelta(seconds=20)
+    await world.loop.reconcile()
+    assert (world.facts().last.state, world.facts().unstarted) == ("Running", "ContainerCreating")
+    world.ahead += timedelta(minutes=10)
+    await world.loop.reconcile()
+    assert world.facts().last.state == "Running"
+    world.now += timedelta(minutes=10)
+    await world.loop.reconcile()
+    assert world.facts().last.reason == Reason.SCAN_NOT_STARTED
+
+
+async def test_deadline_of_a_scan_begins_anew_with_the_operator(world):
+    world.topology(request="a", activeDeadlineSeconds=600)
+    await world.loop.reconcile()
+    world.now += timedelta(seconds=3600)
+    world.restart()
+    await world.loop.reconcile()
+    assert world.facts().last.state == "Running"
+    world.now += timedelta(seconds=661)
     await world.loop.reconcile()
     assert world.facts().last.reason == Reason.SCAN_TIMED_OUT
 
