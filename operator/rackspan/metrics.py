@@ -139,7 +139,7 @@ SCAN_CHANGES = Gauge(
 )
 SCAN_VIOLATION_SECONDS = Gauge(
     "rackspan_scan_violation_seconds",
-    "Time out of compliance on the history's last day, summed over topics",
+    "Time out of compliance on the day of the last scan, summed over topics",
     ["topology"],
 )
 SCAN_LAST = Gauge(

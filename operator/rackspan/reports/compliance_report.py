@@ -33,8 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from rackspan.api.racktopology import ScanEngine
-    from rackspan.reports.document import Day, FindingRow, ScanDocument
-    from rackspan.reports.document import Summary as DocumentSummary
+    from rackspan.reports.document import FindingRow, ScanDocument
 
 T = TypeVar("T")
 MAX_FINDINGS_BYTES: Final = 150 * 1024
@@ -70,7 +69,7 @@ def compliance_status(
         )
         conditions.set(READY, ConditionStatus.FALSE, failure.reason, failure.message)
         return replace(before, observed_generation=generation, failure=failure, conditions=conditions.all)
-    summary = _summary(document.summary, document.trend)
+    summary = _summary(document)
     conditions.set(READY, ConditionStatus.TRUE, Reason.SCAN_COMPLETED, _sentence(document))
     broken = summary.non_compliant or 0
     if broken:
@@ -132,7 +131,10 @@ def is_older(document: ScanDocument, before: Mapping[str, Any], now: datetime) -
     return started is not None and any(at is not None and started < at <= latest for at in (status.started_at, failed))
 
 
-def _summary(summary: DocumentSummary, trend: list[Day]) -> ReportSummary:
+def _summary(document: ScanDocument) -> ReportSummary:
+    # The last day of the trend may be another: of a scan on a node whose clock was ahead.
+    today = next((day for day in document.trend if day.date == document.started_at[:10]), None)
+    summary = document.summary
     return ReportSummary(
         topics=summary.topics,
         partitions=summary.partitions,
@@ -143,7 +145,7 @@ def _summary(summary: DocumentSummary, trend: list[Day]) -> ReportSummary:
         under_replicated=summary.under_replicated,
         moves=summary.moves,
         findings=summary.findings,
-        violation_minutes=round(trend[-1].violation_minutes) if trend else None,
+        violation_minutes=round(today.violation_minutes) if today else None,
         by_severity={severity: summary.by_severity.get(severity, 0) for severity in Severity},
         by_rule=dict(summary.by_rule),
         unread_topics=summary.unread_topics or None,

@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from tests.support.reports import NOW, document, failed_document, finding
 
 from rackspan.api.compliancereport import MAX_CHANGES, MAX_FINDINGS, ComplianceReportStatus
@@ -63,6 +64,13 @@ def test_report_has_the_summary_and_lists_the_worst_findings_first():
     )
     compliant = find_condition(status.conditions, "Compliant")
     assert (compliant.status, compliant.reason, compliant.observed_generation) == ("False", "NotCompliant", 3)
+
+
+@pytest.mark.parametrize(("days", "minutes"), [((30, 31), 12), ((30,), None), ((31,), 12), ((), None)])
+def test_violation_minutes_of_a_report_are_those_of_the_scans_day_also_after_a_scan_dated_ahead(days, minutes):
+    trend = [Day(f"2026-01-{day}", 1, 1.0, 0, 0, 12.4 if day == 31 else 99.0) for day in days]
+    for ahead in ([], [Day("2027-03-01", 1, 1.0, 0, 0, 1440.0)]):
+        assert status_of(document(trend=[*trend, *ahead])).summary.violation_minutes == minutes
 
 
 def test_report_with_many_long_findings_stays_small():
