@@ -122,13 +122,15 @@ def worst_first(findings: Iterable[FindingRow]) -> list[FindingRow]:
 def is_older(document: ScanDocument, before: Mapping[str, Any], now: datetime) -> bool:
     """Return whether the status `before` is of a scan that began later, because a slow scan must not overwrite it.
 
-    A start after `now` (plus a tolerance) does not count: that scan ran on a node whose clock was ahead.
+    The clocks of two nodes may differ. So a start after `now` (plus a tolerance) does not count, nor does that of the
+    scan with which this one was compared: the history has put it first.
     """
     status = ComplianceReportStatus.from_dict(before)
     started = _time(document.started_at)
+    reported = None if status.started_at == _time(document.changes.since) else status.started_at
     failed = status.failure.started_at if status.failure else None
     latest = now + _CLOCK_TOLERANCE
-    return started is not None and any(at is not None and started < at <= latest for at in (status.started_at, failed))
+    return started is not None and any(at is not None and started < at <= latest for at in (reported, failed))
 
 
 def _summary(document: ScanDocument) -> ReportSummary:

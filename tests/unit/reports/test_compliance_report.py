@@ -126,6 +126,14 @@ def test_scan_that_started_earlier_is_older_than_the_status():
     assert not is_older(document(), {}, now)
 
 
+def test_scan_by_a_clock_that_is_behind_is_not_older_than_the_scan_with_which_it_was_compared():
+    now = datetime(2026, 1, 31, 5, tzinfo=UTC)
+    told = status_of(document(started_at="2026-01-31T03:00:00Z")).to_dict()
+    for since, older in (("2026-01-31T03:00:00+00:00", False), ("2026-01-31T01:00:00Z", True), (None, True)):
+        behind = document(started_at="2026-01-31T02:00:00Z", changes=ScanChanges(since=since))
+        assert is_older(behind, told, now) is older
+
+
 def test_status_with_a_start_in_the_future_does_not_make_a_scan_older():
     ahead = status_of(document(started_at="2026-02-01T03:00:00Z")).to_dict()
     failed = status_of(failed_document("prod-0", "KafkaUnreachable", "no broker answers")).to_dict()
