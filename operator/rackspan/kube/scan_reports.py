@@ -50,8 +50,8 @@ async def publish_scan_with(rest: Rest, document: ScanDocument, topology: Object
     for _ in range(_ATTEMPTS):
         found = await rest.get("get_topology", TOPOLOGIES.object(topology))
         uid = found["metadata"]["uid"]
-        engine = ((found.get("spec") or {}).get("compliance") or {}).get("engine")
-        engine = ScanEngine(engine) if engine else None
+        named = ((found.get("spec") or {}).get("compliance") or {}).get("engine")
+        engine = next((one for one in ScanEngine if one == named), None)  # a newer version may have named another
         try:
             is_published = await _publish_compliance_report(rest, document, topology, uid, engine)
         except ConflictError:

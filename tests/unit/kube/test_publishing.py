@@ -20,11 +20,11 @@ class Rest:
     """A ComplianceReport. `between` are calls, each made once between a read of the report and the write after it."""
 
     def __init__(self, *between):
-        self.between, self.report, self.objects, self.version = list(between), None, 0, 0
+        self.between, self.report, self.objects, self.version, self.spec = list(between), None, 0, 0, {}
         self.open_reports = NotFoundError("there are no OpenReports")
 
     async def get(self, operation, path):
-        return {"metadata": {"uid": "uid-of-topology"}, "spec": {}}
+        return {"metadata": {"uid": "uid-of-topology"}, "spec": self.spec}
 
     async def apply(self, operation, path, body, *, manager):
         if operation != "apply_report":
@@ -77,6 +77,13 @@ async def test_failed_scan_keeps_the_results_written_meanwhile(rest):
     await publish_scan_with(rest, failed_document("third", "KafkaUnreachable", "no broker answers"), KEY)
     status = rest.report["status"]
     assert (status["scanId"], status["failure"]["scanId"]) == ("second", "third")
+
+
+@pytest.mark.parametrize(("named", "told"), [("Job", "Job"), ("EngineOfLater", None), (None, None)])
+async def test_scan_is_published_also_with_an_engine_that_only_a_newer_version_knows(rest, named, told):
+    rest.spec = {"compliance": {"engine": named}}
+    await publish_scan_with(rest, document("only"), KEY)
+    assert (rest.report["status"]["scanId"], rest.report["status"].get("engine")) == ("only", told)
 
 
 async def test_report_that_is_deleted_and_created_again_meanwhile_is_written(rest):
