@@ -43,8 +43,8 @@ DEADLINE_EXCEEDED = "DeadlineExceeded"
 class JobRun:
     """One scan, as described by its Job or SparkApplication.
 
-    `cause` depends on `trigger`: the scheduled time, the value of scan-now, or the topology's fingerprint. `succeeded`
-    is meaningful once `finished` is set.
+    `trigger` is None if only a newer version knows it. `cause` depends on it: the scheduled time, the value of
+    scan-now, or the topology's fingerprint. `succeeded` is meaningful once `finished` is set.
     """
 
     kind: RunKind
@@ -52,7 +52,7 @@ class JobRun:
     uid: str
     topology: ObjectKey
     topology_uid: str
-    trigger: ScanTrigger
+    trigger: ScanTrigger | None
     cause: str
     created: datetime
     finished: datetime | None
@@ -75,15 +75,11 @@ def read_run(kind: RunKind, body: Mapping[str, Any]) -> JobRun | None:
     """Return the scan that a Job or a SparkApplication runs, or None if the object lacks the labels of a scan."""
     metadata = body["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    try:
-        trigger = ScanTrigger(labels.get(SCAN_TRIGGER, ""))
-        created = moment_of(metadata["creationTimestamp"])
-    except (ValueError, KeyError):
-        return None
+    created = moment_of(metadata.get("creationTimestamp"))
     # Label values have at most 63 characters, so names may be truncated there. Annotations have the full names.
     namespace = annotations.get(SCAN_TOPOLOGY_NAMESPACE) or labels.get(SCAN_TOPOLOGY_NAMESPACE)
     name = annotations.get(SCAN_TOPOLOGY) or labels.get(SCAN_TOPOLOGY)
-    if not namespace or not name or created is None:
+    if not labels.get(SCAN_TRIGGER) or not namespace or not name or created is None:
         return None
     status = body.get("status") or {}
     finished, succeeded, reason, message = (_job if kind is RunKind.JOB else _spark_application)(status, created)
@@ -93,7 +89,7 @@ def read_run(kind: RunKind, body: Mapping[str, Any]) -> JobRun | None:
         metadata["uid"],
         ObjectKey(namespace, name),
         labels.get(TOPOLOGY_UID, ""),
-        trigger,
+        next((one for one in ScanTrigger if one == labels[SCAN_TRIGGER]), None),
         annotations.get(SCAN_CAUSE, ""),
         created,
         finished,

@@ -64,15 +64,21 @@ def last_scan(
     """Return the latest scan, from its object and its report.
 
     `before` is the recorded scan. `overdue` are scans that the operator deletes now. `unstarted` is, by uid, why pods
-    have not started.
+    have not started. Scans of an unknown trigger are left out, because the API server may refuse a status with them.
     """
-    newest = max(begun_since(before, runs, now), key=lambda run: (run.created, run.name), default=None)
+    begun = {
+        LastScan(run.name, run.trigger, ScanState.RUNNING, run.created): run
+        for run in begun_since(before, runs, now)
+        if run.trigger is not None
+    }
+    newest = max(begun, key=lambda scan: (scan.started_at, scan.scan_id), default=None)
     if newest is not None:
-        why = unstarted.get(newest.uid)
-        if newest in overdue and why is not None:
+        run = begun[newest]
+        why = unstarted.get(run.uid)
+        if run in overdue and why is not None:
             message = f"its pod did not start within {POD_START_DEADLINE.total_seconds():.0f} s: {why}"
-            return _with_report(_failed(_began(newest), now, Reason.SCAN_NOT_STARTED, message), report)
-        return _with_report(_from_run(newest, overdue, now, before), report)
+            return _with_report(_failed(newest, now, Reason.SCAN_NOT_STARTED, message), report)
+        return _with_report(_from_run(newest, run, overdue, now, before), report)
     if before is not None and before.state is ScanState.RUNNING and not any(run.name == before.scan_id for run in runs):
         ended = _failed(before, now, Reason.SCAN_FAILED, "what ran the scan was deleted before it ended")
         return _with_report(ended, report)
@@ -96,10 +102,6 @@ def with_scans(
     return replace(status, conditions=conditions.all)
 
 
-def _began(run: JobRun) -> LastScan:
-    return LastScan(run.name, run.trigger, ScanState.RUNNING, run.created)
-
-
 def _failed(scan: LastScan, at: datetime, reason: Reason, message: str) -> LastScan:
     return replace(
         scan,
@@ -110,8 +112,9 @@ def _failed(scan: LastScan, at: datetime, reason: Reason, message: str) -> LastS
     )
 
 
-def _from_run(run: JobRun, overdue: Collection[JobRun], now: datetime, before: LastScan | None) -> LastScan:
-    scan = _began(run)
+def _from_run(
+    scan: LastScan, run: JobRun, overdue: Collection[JobRun], now: datetime, before: LastScan | None
+) -> LastScan:
     if run in overdue or (run.finished is not None and run.reason == DEADLINE_EXCEEDED):
         message = run.message or "the scan did not end within activeDeadlineSeconds"
         return _failed(scan, run.finished or now, Reason.SCAN_TIMED_OUT, message)

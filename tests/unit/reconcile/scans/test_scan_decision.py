@@ -162,6 +162,11 @@ def test_policy_forbid_makes_a_scan_wait_for_the_running_one():
     assert done.start.cause == "2026-01-31T03:00:00Z"
 
 
+def test_policy_forbid_makes_a_scan_wait_for_one_whose_trigger_only_a_newer_version_knows():
+    decision = decided("2026-01-31 03:00", runs=[replace(YESTERDAY, trigger=None)], request="a", **LONG)
+    assert (decision.start, decision.scans.running, decision.scans.handled_request) == (None, 1, None)
+
+
 def test_policy_forbid_counts_a_scan_that_waited_too_long_as_missed():
     decision = decided("2026-01-31 03:11", runs=[YESTERDAY], startingDeadlineSeconds=600, **LONG)
     assert (decision.start, decision.scans.missed) == (None, 1)

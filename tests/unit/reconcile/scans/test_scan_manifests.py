@@ -257,6 +257,14 @@ def test_reason_why_a_pod_does_not_start_is_read_from_its_status(statuses, why):
     assert found == why if why is None else why in found
 
 
+def test_running_scan_with_a_trigger_that_only_a_newer_version_knows_is_read():
+    made = body()
+    made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "job-1"}
+    made["metadata"]["labels"]["rackspan.dev/scan-trigger"] = "TriggerOfLater"
+    run = read_run(RunKind.JOB, made)
+    assert (run.trigger, run.name, run.active) == (None, START.name, True)
+
+
 def test_job_without_the_labels_of_a_scan_is_ignored():
     made = body()
     made["metadata"] |= {"creationTimestamp": "2026-01-31T03:00:05Z", "uid": "job-1"}

@@ -107,6 +107,13 @@ def test_last_scan_is_the_latest_scan():
     assert last_scan(after, [succeeded(SCAN)], (), None, NOW) == after
 
 
+def test_scan_whose_trigger_only_a_newer_version_knows_does_not_hide_the_last_scan():
+    unknown = run("prod-2", "2026-01-31 04:00", None)
+    assert last_scan(RUNNING, [SCAN, unknown], (), None, NOW) == RUNNING
+    assert last_scan(RUNNING, [succeeded(SCAN), unknown], (), report(), NOW).state is ScanState.COMPLETED
+    assert last_scan(None, [unknown], (), None, NOW) is None
+
+
 def test_last_scan_is_the_existing_one_of_two_scans_created_in_the_same_second():
     """One scan replaced the other, and the API server stores times in whole seconds."""
     first, second = run("scan-b"), run("scan-a")
