@@ -90,6 +90,7 @@ class ScansReconciler(Controller):
         self._runs: Sequence[JobRun] = ()
         self._has_listed = False
         self._uses_applications = False
+        self._has_listed_applications = False
         self._applications_failure: Failure | None = None
         # By uid, in seconds of `monotonic`: the clocks of the operator and of the API server may differ, and jump.
         self._active_since: Mapping[str, float] = {}
@@ -235,7 +236,8 @@ class ScansReconciler(Controller):
     async def _start(self, topology: RackTopology, start: ScanStart) -> None:
         if await self._scan_runs.start(scan_manifest(topology, start, self._dependencies.setup)):
             _log.info("topology %s: scan %s started (%s)", topology.key, start.name, start.trigger)
-            metrics.SCANS_STARTED.labels(str(topology.key), start.trigger).inc()
+            if self._is_known(topology):
+                metrics.SCANS_STARTED.labels(str(topology.key), start.trigger).inc()
 
     def _failure(self, topology: RackTopology, decision: ScanDecision) -> Failure | None:
         """Return why scans of this topology cannot be started, or None. Reported even before a scan is due.
@@ -343,7 +345,7 @@ class ScansReconciler(Controller):
             ]
         now = self._dependencies.monotonic()
         self._active_since = {run.uid: self._active_since.get(run.uid, now) for run in self._runs if run.active}
-        self._has_listed = True
+        self._has_listed = self._dependencies.runs is None or self._has_listed_applications
 
     async def _find_unstarted(self) -> None:
         """Look up why pods of scans have not started within `_START_GRACE_SECONDS`."""
@@ -358,20 +360,28 @@ class ScansReconciler(Controller):
         self._unstarted_since = {uid: self._unstarted_since.get(uid, now) for uid in self._unstarted}
 
     async def _spark_applications(self, port: ScanRuns) -> Sequence[JobRun]:
-        """Return all SparkApplications, or the last known if listing fails, which affects only topologies with them."""
+        """Return all SparkApplications, or the last known if listing fails, which affects only topologies with them.
+
+        They are listed once even if no topology uses them: an earlier operator may have started some.
+        """
         self._applications_failure = None
         known = [run for run in self._runs if run.kind is RunKind.SPARK_APPLICATION]
-        if not self._uses_applications and not known:
+        if self._has_listed_applications and not self._uses_applications and not known:
             return known
         try:
-            return await port.runs(RunKind.SPARK_APPLICATION)
+            found = await port.runs(RunKind.SPARK_APPLICATION)
         except FailureError as error:
+            if error.failure.remedy is Remedy.ACCESS and not self._uses_applications:
+                self._has_listed_applications = True  # without scan.sparkApplications there is no right, and no need
+                return known
             metrics.count_error("", error.failure.remedy, error.failure.reason)
             message = (
                 f"SparkApplications cannot be listed (scan.sparkApplications of the chart): {error.failure.message}"
             )
             self._applications_failure = Failure(Reason.SCAN_NOT_STARTED, message, error.failure.remedy)
             return known
+        self._has_listed_applications = True
+        return found
 
     async def _delete_orphans(self) -> None:
         """Delete scans of deleted topologies, because owner references cannot cross namespaces."""

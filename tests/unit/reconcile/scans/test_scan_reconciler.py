@@ -14,7 +14,7 @@ from rackspan.api.labels import SCAN_NOW
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopologyStatus, ScansStatus
 from rackspan.api.reasons import Reason
-from rackspan.metrics import SCAN_NEXT
+from rackspan.metrics import SCAN_NEXT, SCANS_STARTED
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Listed
@@ -112,7 +112,7 @@ def world():
 async def test_scans_are_listed_only_once_if_no_topology_requests_scans(world):
     world.topology()
     assert [await world.loop.reconcile() for _ in range(3)] == [60, 60, 60]
-    assert world.runs.lists == 1, "for scans of an earlier operator"
+    assert world.runs.lists == 2, "Jobs and SparkApplications of an earlier operator"
     assert world.told == []
 
 
@@ -257,6 +257,45 @@ async def test_spark_application_that_cannot_be_listed_is_not_treated_as_deleted
         world.restart()
     await world.loop.reconcile()
     assert world.facts().last.state == "Running"
+
+
+@pytest.mark.parametrize("deleted", [False, True], ids=["engine changed", "topology deleted"])
+async def test_spark_applications_of_an_earlier_operator_are_ended_and_deleted(world, monkeypatch, deleted):
+    monkeypatch.setattr(loops, "_ORPHAN_SECONDS", 0)
+    world.topology(request="a", engine="SparkApplication")
+    await world.loop.reconcile()
+    assert {body["kind"] for body in world.runs.objects.values()} == {"SparkApplication"}
+    world.topology(request="a", engine="Job")
+    if deleted:
+        world.cache.drop_topology(ObjectKey("kafka", "prod"))
+    world.restart()
+    for _ in range(3):
+        world.now += timedelta(days=1)
+        await world.loop.reconcile()
+    assert "SparkApplication" not in {body["kind"] for body in world.runs.objects.values()}
+
+
+async def test_operator_without_the_right_to_list_spark_applications_asks_once(world):
+    world.runs.unlisted = {RunKind.SPARK_APPLICATION}
+    world.topology(schedule="0 3 * * *")
+    await world.loop.reconcile()
+    await world.loop.reconcile()
+    assert world.facts().failure is None
+    assert world.runs.lists == 3, "Jobs twice"
+
+
+async def test_scan_started_as_its_topology_is_deleted_leaves_no_metric(world, monkeypatch):
+    world.topology("brief", request="a")
+    start = world.runs.start
+
+    async def started(body):
+        world.cache.drop_topology(ObjectKey("brief", "prod"))
+        return await start(body)
+
+    monkeypatch.setattr(world.runs, "start", started)
+    await world.loop.reconcile()
+    samples = [one for metric in SCANS_STARTED.collect() for one in metric.samples]
+    assert not [one for one in samples if one.labels["topology"] == "brief/prod"]
 
 
 async def test_unexpected_error_for_one_topology_does_not_block_others(world, monkeypatch):
