@@ -208,7 +208,10 @@ def test_operator_works_with_the_rights_of_the_chart_and_uses_all_of_them(operat
     reassignments_end_and_the_oldest_go(kubectl, name)
     if name == "narrow":
         racks_follow_nodes_and_go_with_their_topology(plane.kubectl, kubectl, name)
-    seen = set(plane.requests(release.user))
+    everything = set(plane.requests(release.user))
+    # The operator asks once for SparkApplications of an earlier start, also without the right to list them.
+    seen = {request for request in everything if request.resource != "sparkapplications"}
+    assert {request.verb for request in everything - seen} <= {"list"}
     assert {request for request in seen if request.code in (401, 403)} == set()
     used = {(request.verb, request.group, request.resource) for request in seen}
     rights = release.rights(watched) | release.rights(release.namespace)
