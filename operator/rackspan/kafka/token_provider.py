@@ -15,6 +15,7 @@ from rackspan.kafka.msk_token import signed
 from rackspan.kafka.oauth_login import login_of, uses_tokens
 from rackspan.kafka.token_request import Token, ask, no_answer, trust
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.runtime.lease import uptime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,7 +33,7 @@ _PAUSE_SECONDS = 3.0
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """A token with its times on the monotonic clock, so that the system clock does not have to be right."""
+    """A token with its times in seconds of `uptime`, so that neither a wrong system clock nor a suspend extends it."""
 
     token: Token
     asked_at: float
@@ -85,11 +86,11 @@ class TokenProvider:
     def for_librdkafka(self, _: str = "") -> tuple[str, float]:
         """Return what `oauth_cb` has to: the token, and its expiry by this machine's clock. Raises FailureError."""
         held = self._present()
-        return held.token.text, time.time() + held.until - time.monotonic()
+        return held.token.text, time.time() + held.until - uptime()
 
     def _present(self) -> _Held:
         with self._lock:
-            good, now = self._good(), time.monotonic()
+            good, now = self._good(), uptime()
             if good is not None and now < good.renewed_from:
                 return good
             if self._failure is not None and now < self._failed_at + _PAUSE_SECONDS:
@@ -104,7 +105,7 @@ class TokenProvider:
         except FailureError as error:
             failure = error.failure
         with self._lock:
-            self._failure, self._failed_at = failure, time.monotonic()
+            self._failure, self._failed_at = failure, uptime()
             good = self._good()
         if good is not None:
             return good
@@ -112,7 +113,7 @@ class TokenProvider:
 
     def _good(self) -> _Held | None:
         held = self._held
-        return held if held is not None and time.monotonic() < held.until else None
+        return held if held is not None and uptime() < held.until else None
 
     def _begin(self) -> Future[_Held]:
         """Start a request, and return its result. The caller holds the lock."""
@@ -126,7 +127,7 @@ class TokenProvider:
         return asking
 
     def _ask(self, asking: Future[_Held]) -> None:
-        asked_at = time.monotonic()
+        asked_at = uptime()
         try:
             held = _Held(self._requested(), asked_at)
         except BaseException as error:  # the waiting threads need the error

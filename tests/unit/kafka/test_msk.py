@@ -88,7 +88,7 @@ def test_token_has_the_parameters_and_the_signature_of_the_signer_of_aws(session
 
 def test_token_is_renewed_after_four_fifths_of_its_lifetime(monkeypatch):
     provider, now = TokenProvider(MskLogin("eu-west-1", KEYS)), [0.0]
-    monkeypatch.setattr("rackspan.kafka.token_provider.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("rackspan.kafka.token_provider.uptime", lambda: now[0])
     first = provider.token()
     now[0] = 719.0
     assert provider.token() == first

@@ -22,6 +22,7 @@ from rackspan.kafka.token_provider import TokenProvider, token_provider
 from rackspan.reconcile.failures import FailureError, KafkaSetting, Remedy
 
 REFUSED = (Reason.AUTHENTICATION_FAILED, Remedy.ACCESS, KafkaSetting.TOKEN_ENDPOINT)
+BOOTTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 LATER = (Reason.AUTHENTICATION_FAILED, Remedy.RETRY, KafkaSetting.TOKEN_ENDPOINT)
 
 
@@ -64,7 +65,7 @@ def test_concurrent_threads_share_one_token_request(server):
 def test_token_is_renewed_after_four_fifths_of_its_lifetime(server, monkeypatch):
     provider, started = TokenProvider(login(server)), time.monotonic()
     now = [started]
-    monkeypatch.setattr("rackspan.kafka.token_provider.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("rackspan.kafka.token_provider.uptime", lambda: now[0])
     first = provider.token()
     now[0] = started + 239
     assert provider.token() == first
@@ -72,9 +73,16 @@ def test_token_is_renewed_after_four_fifths_of_its_lifetime(server, monkeypatch)
     assert provider.token() != first
 
 
+def test_token_that_expired_while_the_machine_was_suspended_is_not_used(server, monkeypatch):
+    provider, clock_gettime = TokenProvider(login(server)), time.clock_gettime
+    first = provider.token()
+    monkeypatch.setattr(time, "clock_gettime", lambda clock: clock_gettime(clock) + 7200 * (clock == BOOTTIME))
+    assert provider.token() != first
+
+
 def test_failed_renewal_is_no_failure_while_the_token_is_valid(server, monkeypatch):
     provider, now = TokenProvider(login(server)), [0.0]
-    monkeypatch.setattr("rackspan.kafka.token_provider.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("rackspan.kafka.token_provider.uptime", lambda: now[0])
     first = provider.token()
     server.status, now[0] = 503, 250.0
     assert provider.token() == first
@@ -124,7 +132,7 @@ def test_error_status_maps_to_a_failure(server, status, body, sentence, kind):
 @pytest.mark.parametrize("error", [TypeError("canary"), KeyError("canary"), RecursionError("canary")])
 def test_unexpected_exception_in_a_renewal_is_no_failure_while_the_token_is_valid(server, monkeypatch, error):
     provider, now, asked = TokenProvider(login(server)), [0.0], []
-    monkeypatch.setattr("rackspan.kafka.token_provider.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("rackspan.kafka.token_provider.uptime", lambda: now[0])
     first = provider.token()
     monkeypatch.setattr("rackspan.kafka.token_provider.ask", lambda *_: _raise(error, asked))
     now[0] = 250.0
@@ -153,7 +161,7 @@ def _raise(error, asked):
 
 def test_token_is_requested_again_after_a_thread_could_not_start(server, monkeypatch):
     provider, now = TokenProvider(login(server), 1.0), [0.0]
-    monkeypatch.setattr("rackspan.kafka.token_provider.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("rackspan.kafka.token_provider.uptime", lambda: now[0])
     with _no_threads(monkeypatch):
         found = failure(provider)
     assert found.what == "no token for Kafka: no thread can be started for the request"
