@@ -141,5 +141,11 @@ class Reassignment(ApiObject, frozen=True):
 
     @property
     def ended(self) -> bool:
-        """Whether the Reassignment has ended and never continues."""
-        return self.status.state is not None and self.status.state.ended
+        """Whether the Reassignment has ended and never continues, also in a state that only a newer version knows."""
+        state = self.status.state
+        return self.status.finished_at is not None if state is None else state.ended
+
+    @property
+    def state_name(self) -> str:
+        """The state as a text. `Unknown` is an end that only a newer version knows."""
+        return self.status.state or ("Unknown" if self.ended else ReassignmentState.QUEUED)

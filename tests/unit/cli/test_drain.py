@@ -47,14 +47,18 @@ def entry(target, left):
     return {"target": target, **(waits if left else done), "replicas": {"total": left}}
 
 
-def moving(state="Running", moved=1):
+def moving(state="Running", moved=1, **status):
     return Reassignment.from_object(
         {
             "metadata": {"name": "prod-0123", "namespace": "kafka", "uid": "r-1"},
             "spec": {"topologyRef": {"name": "prod"}, "planHash": PLANNED.hash, "plan": "x"},
-            "status": {"state": state, "moves": 3, "moved": moved, "message": "a broker is gone"},
+            "status": {"state": state, "moves": 3, "moved": moved, "message": "a broker is gone", **status},
         }
     )
+
+
+NEWER = moving("Superseded", finishedAt="2026-01-31T12:00:00Z")
+"""A Reassignment that ended in a state that only a newer version knows."""
 
 
 class Edits:
@@ -562,6 +566,16 @@ def test_watch_fails_if_the_reassignment_does_not_succeed(drained):
     edits.generation = 2
     ran = cli("watch", *TOPOLOGY)
     assert (ran.code, ran.error) == (4, "Reassignment kafka/prod-0123 has ended as Stopped")
+
+
+def test_commands_follow_a_reassignment_to_its_end_in_a_state_of_a_newer_version(drained):
+    drained(Edits(({"drains": [entry("4", 3)]}, (moving(),)), ({"drains": [entry("4", 3)]}, (NEWER,))))
+    ran = cli("drain", "4", *TOPOLOGY, "--wait")
+    assert (ran.code, ran.error) == (4, "Reassignment kafka/prod-0123 has ended as Unknown: a broker is gone")
+    edits = drained(Edits(({}, (moving(),)), ({}, (NEWER,))))
+    edits.generation = 2
+    ran = cli("watch", *TOPOLOGY)
+    assert (ran.code, ran.error) == (4, "Reassignment kafka/prod-0123 has ended as Unknown")
 
 
 @pytest.mark.parametrize("state", ["Queued", "Running"])

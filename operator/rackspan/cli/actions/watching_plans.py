@@ -112,7 +112,7 @@ async def _follow_reassignments(edits: "TopologyEdits", lines: EventLines, *, on
     wrong = [one for one in ended if one.status.state is not ReassignmentState.SUCCEEDED]
     if wrong:
         last = wrong[-1]
-        raise CommandError(f"Reassignment {last.key} has ended as {last.status.state}", code=ExitCode.UNFINISHED)
+        raise CommandError(f"Reassignment {last.key} has ended as {last.state_name}", code=ExitCode.UNFINISHED)
     return bool(followed)
 
 

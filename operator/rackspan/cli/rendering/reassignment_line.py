@@ -12,7 +12,7 @@ from rackspan.core.text import plural, size
 def sentence(one: Reassignment) -> str:
     """Return a text such as `prod-0123: Running, 3 of 12 moves, 1.0 GiB of 4.0 GiB, 50.0 MiB/s`."""
     status = one.status
-    words = [f"{one.meta.name}: {status.state or 'Queued'}"]
+    words = [f"{one.meta.name}: {one.state_name}"]
     if one.spec.parts > 1:
         words.append(f"part {one.spec.part} of {one.spec.parts}")
     if status.moves is not None:

@@ -9,7 +9,6 @@ from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment, ReassignmentState
 from rackspan.core.text import plural
 
-_FAILED = (ReassignmentState.FAILED, ReassignmentState.CANCELLED, ReassignmentState.STOPPED)
 _MOST_NAMED = 3
 _WAYS_OUT = {
     Reason.EXPLICIT_ASSIGNMENT: "take the brokers out of spec.placement.assignment of these topics",
@@ -55,7 +54,8 @@ def drain_progress(
     `followed` are the uids of Reassignments whose failure is a failure of the drain.
     """
     running = next((one for one in reassignments if not one.ended), None)
-    ended = [one for one in reassignments if one.meta.uid in followed and one.status.state in _FAILED]
+    mine = [one for one in reassignments if one.meta.uid in followed]
+    ended = [one for one in mine if one.ended and one.status.state is not ReassignmentState.SUCCEEDED]
     if (topology.status.observed_generation or 0) < generation:
         return DrainProgress(False, None, "the operator has not seen the change yet", running)
     by_target = {one.target: one for one in topology.status.drains}
@@ -78,7 +78,7 @@ def drain_progress(
     if ended and running is None and topology.status.plan is None:
         last = ended[-1]
         failed = (
-            f"Reassignment {last.key} has ended as {last.status.state}: {last.status.message or 'no reason is known'}"
+            f"Reassignment {last.key} has ended as {last.state_name}: {last.status.message or 'no reason is known'}"
         )
     goes_on = running is not None or topology.status.plan is not None or bool(missing)
     stays = () if goes_on else staying(waiting, topology.spec)

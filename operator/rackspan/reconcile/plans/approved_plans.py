@@ -277,10 +277,10 @@ def _begun(parts: Sequence[Reassignment]) -> BegunPlan:
 
 def _changes_nothing(parts: Sequence[Reassignment]) -> bool:
     """Return whether a plan was stopped before it changed anything, or will be, because parts of it are missing."""
-    idle: set[ReassignmentState | None] = {ReassignmentState.STOPPED}
+    idle: set[str] = {ReassignmentState.STOPPED}
     if len(parts) < parts[0].spec.parts:
-        idle |= {None, ReassignmentState.QUEUED}
-    return all(one.status.state in idle and one.status.started_at is None and not one.spec.cancelled for one in parts)
+        idle.add(ReassignmentState.QUEUED)
+    return all(one.state_name in idle and one.status.started_at is None and not one.spec.cancelled for one in parts)
 
 
 def in_order(cache: Cache, topology: ObjectKey) -> Sequence[Reassignment]:

@@ -397,7 +397,7 @@ def measure(topology: str, objects: Sequence[Reassignment]) -> None:
     last = max(under_way or begun, key=lambda one: str(one.status.started_at or ""), default=None)
     if last is None:
         metrics.forget_reassignments(topology)  # of a deleted Reassignment
-    states = Counter(one.status.state or ReassignmentState.QUEUED for one in objects)
+    states = Counter(one.state_name for one in objects)
     for state in ReassignmentState:
         metrics.REASSIGNMENTS.labels(topology, state.value).set(states[state])
     metrics.REASSIGNMENT_THROTTLES.labels(topology).set(sum(one.status.throttles or 0 for one in objects))

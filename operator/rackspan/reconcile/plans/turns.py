@@ -104,10 +104,13 @@ def obstacle(
 def _given_up(part: Reassignment) -> ReassignmentState | None:
     """Return the state of a part that keeps later parts from beginning, or None if they may begin.
 
-    A cancelled part cancels the later parts too, even if it was moved before the operator noticed.
+    A cancelled part cancels the later parts too, even if it was moved before the operator noticed. A part that ended in
+    a state of a newer version may have been cancelled.
     """
     if part.status.state in (ReassignmentState.CANCELLED, ReassignmentState.STOPPED):
         return part.status.state
+    if part.ended and part.status.state is None:
+        return ReassignmentState.STOPPED
     return ReassignmentState.CANCELLED if part.spec.cancelled else None
 
 

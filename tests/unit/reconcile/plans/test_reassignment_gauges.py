@@ -26,6 +26,11 @@ def _without_series():
     forget_reassignments(TOPOLOGY)
 
 
+def test_reassignment_that_ended_in_a_state_of_a_newer_version_counts_as_none_that_waits():
+    measure(TOPOLOGY, [reassignment(None, finished_at=NOON), reassignment(None)])
+    assert sample("s", state="Queued") == 1
+
+
 def test_metrics_of_a_deleted_reassignment_are_removed_if_the_other_one_never_started():
     waiting = WaitingStatus(4, reasons=(WaitingFor("Copying", 4),))
     began = reassignment(ReassignmentState.RUNNING, started_at=NOON, moves=9, waiting=waiting)

@@ -1366,6 +1366,20 @@ async def test_part_that_is_cancelled_after_its_moves_are_done_cancels_the_parts
 
 
 @pytest.mark.usefixtures("_small_parts")
+async def test_part_that_ended_in_a_state_of_a_newer_version_stops_the_parts_after_it():
+    world = World()
+    await world.begin()
+    world.objects._of(f"{NAME}-1")["status"] = {"state": "Superseded", "finishedAt": "2026-01-31T11:30:00Z"}
+    await world.until_ended()
+    assert [world.objects.status(name)["state"] for name in world.objects.names()] == [
+        "Superseded",
+        "Stopped",
+        "Stopped",
+    ]
+    assert world.kafka.copies == []
+
+
+@pytest.mark.usefixtures("_small_parts")
 async def test_no_part_starts_before_all_parts_exist():
     world = World()
     await world.begin()
@@ -1465,6 +1479,18 @@ async def test_deletion_of_a_part_that_has_not_ended_stops_the_parts_after_it(de
     assert {world.read(name).status.state for name in world.objects.names()} == states
     assert len(world.kafka.copies) == {1: 1, 2: 1, 3: 2}[deleted]
     world.nothing_left()
+
+
+@pytest.mark.parametrize("started", [{}, {"startedAt": "2026-01-31T11:00:00Z"}])
+async def test_reassignment_that_ended_in_a_state_of_a_newer_version_is_not_carried_out_again(started):
+    world = World()
+    await world.begin()
+    status = {"state": "Superseded", "finishedAt": "2026-01-31T11:30:00Z", **started}
+    world.objects._of(NAME)["status"] = dict(status)
+    await world.passes(3)
+    assert world.objects.status(NAME) == status
+    assert world.kafka.copies == []
+    assert [one.name for one in world.plans.begun_before(world.topology.key)] == [NAME], "no approval begins it again"
 
 
 async def test_second_start_changes_nothing_while_the_plan_runs_and_restarts_an_ended_plan():
