@@ -174,7 +174,8 @@ def test_journal_is_locked_although_another_command_looks_at_the_lock_at_that_mo
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 2},
+        {"version": None},
+        {"version": "2"},
         {"clusterId": 5},
         {"changes": {"orders": [[0, [1]]]}},
         {"changes": {"orders": [["0", [1], [2], None]]}},
@@ -189,6 +190,15 @@ def test_journal_with_an_invalid_field_is_rejected(journal, change):
     journal.path.write_text(json.dumps({**document, **change}))
     with pytest.raises(CommandError, match="is not a journal"):
         journal.read("prod")
+
+
+@pytest.mark.parametrize("change", [{}, {"throttles": [["broker", "0", "key", None, ["1"], "new"]]}, {"racks": [0]}])
+def test_journal_of_another_version_is_to_be_finished_with_that_version_and_not_to_be_deleted(journal, change):
+    document = json.loads(written(journal).path.read_text())
+    journal.path.write_text(json.dumps({**document, **change, "version": 2}))
+    with pytest.raises(CommandError, match=r"another version of Rackspan wrote it$") as raised:
+        journal.read("prod")
+    assert raised.value.hint == "finish or cancel the plan with that version"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "null", "{", "\x00"])

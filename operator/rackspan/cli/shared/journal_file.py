@@ -18,7 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
-from rackspan.reconcile.plans.plan_documents import UNREADABLE, plan_document, progress_document, record_of
+from rackspan.reconcile.plans.plan_documents import (
+    UNREADABLE,
+    OtherVersionError,
+    plan_document,
+    progress_document,
+    record_of,
+)
 from rackspan.reconcile.ports import Record
 
 _MOST_BYTES = 256 << 20
@@ -105,6 +111,8 @@ class JournalFile:
             return None
         except OSError as error:
             raise CommandError(f"{self.path}: cannot be read: {error.strerror}") from None
+        except OtherVersionError as error:
+            raise CommandError(f"{self.path}: {error}", "finish or cancel the plan with that version") from None
         except UNREADABLE as error:
             raise CommandError(
                 f"{self.path}: is not a journal of rackspan apply: {error}",

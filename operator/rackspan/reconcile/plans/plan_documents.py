@@ -15,7 +15,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, ValidationError
 from msgspec import json as typed_json
 
 from rackspan.core.planning import Change
@@ -23,6 +23,7 @@ from rackspan.core.reassignment import SetThrottle, Setting, SettingKind, TopicP
 from rackspan.reconcile.ports import Record
 
 _VERSION: Final = 1
+"""Raise it with each new element of a row. Earlier versions refuse such rows, and would call the document invalid."""
 _MOST_BYTES: Final = 8 << 20
 """The limit of the JSON: 10,000 partitions of as many topics with the longest names, and 10,000 brokers, take 6 MiB."""
 _MOST_VALUES: Final = 300_000
@@ -74,8 +75,19 @@ class _Document(_Progress, frozen=True, kw_only=True, rename="camel"):
     topic_ids: Mapping[str, str] = {}
 
 
+class _Version(Struct, frozen=True):
+    version: int | None = None
+
+
 _document: Final = typed_json.Decoder(_Document)
 _progress: Final = typed_json.Decoder(_Progress)
+
+
+class OtherVersionError(ValueError):
+    """Another version of Rackspan wrote the document, in a format that this version does not know."""
+
+    def __init__(self) -> None:
+        super().__init__("another version of Rackspan wrote it")
 
 
 class TooLargeError(ValueError):
@@ -111,8 +123,13 @@ def progress_document(record: Record) -> Mapping[str, Any]:
 
 
 def record_of(text: bytes) -> Record:
-    """Return the record of a whole document. Raises one of UNREADABLE."""
-    found = _document.decode(text)
+    """Return the record of a whole document. Raises one of UNREADABLE, OtherVersionError for another format."""
+    try:
+        found = _document.decode(text)
+    except ValidationError:
+        if typed_json.decode(text, type=_Version).version in (None, _VERSION):
+            raise
+        raise OtherVersionError from None
     record = Record(
         found.cluster_id,
         found.plan,
