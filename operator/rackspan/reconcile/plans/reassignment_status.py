@@ -394,7 +394,7 @@ def measure(topology: str, objects: Sequence[Reassignment]) -> None:
     """Set the gauges: the counts by state, and the progress of the plan under way, or of the last one."""
     begun = [one for one in objects if has_begun(one)]
     under_way = [one for one in begun if not one.ended]
-    last = max(under_way or begun, key=lambda one: str(one.status.started_at or ""), default=None)
+    last = max(under_way or begun, key=lambda one: (one.meta.age[0], one.spec.part), default=None)
     if last is None:
         metrics.forget_reassignments(topology)  # of a deleted Reassignment
     states = Counter(one.state_name for one in objects)

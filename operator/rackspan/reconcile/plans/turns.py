@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Self
 
 from rackspan.api.policies import throttle_of
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 HISTORY: Final = 10
-"""The number of ended plans that are kept for each topology."""
+"""The number of ended plans that are kept for each topology, in each order."""
 _PARTS_LATE: Final = timedelta(seconds=60)
 """How long the creation of a plan's next part may take: each is a call to an API server that may be slow."""
 
@@ -158,14 +159,16 @@ def has_work(objects: Collection[Reassignment]) -> bool:
 
 
 def outlived(objects: Collection[Reassignment]) -> Sequence[Reassignment]:
-    """Return the ended Reassignments to delete: those without work left, except of the last and of unfinished plans."""
-    waited_for = {one.spec.plan_hash for one in objects if not one.ended}
+    """Return the ended Reassignments to delete: those without work left, except of the last and of unfinished plans.
+
+    The last plans are those that were created last, by the API server's clock, and those that ended last, by the
+    operator's. So a plan that has just ended stays even if one of the clocks was set back.
+    """
+    kept = {one.spec.plan_hash for one in objects if not one.ended}
     ended = [one for one in objects if one.ended and not one.meta.is_deleting]
-    last: dict[str, str] = {}
-    for one in ended:
-        at = str(one.status.finished_at or "")
-        last[one.spec.plan_hash] = max(last.get(one.spec.plan_hash, ""), at)
-    kept = set(sorted(last, key=lambda plan: last[plan], reverse=True)[:HISTORY]) | waited_for
+    created = sorted(ended, key=lambda one: one.meta.age, reverse=True)
+    for newest_first in (created, sorted(created, key=lambda one: str(one.status.finished_at or ""), reverse=True)):
+        kept.update(islice(dict.fromkeys(one.spec.plan_hash for one in newest_first), HISTORY))
     return [one for one in ended if one.spec.plan_hash not in kept and not needs_work(one)]
 
 

@@ -1,5 +1,7 @@
 """Metrics of the Reassignments of a topology."""
 
+from datetime import timedelta
+
 import pytest
 from msgspec.structs import replace
 from prometheus_client import REGISTRY
@@ -29,6 +31,17 @@ def _without_series():
 def test_reassignment_that_ended_in_a_state_of_a_newer_version_counts_as_none_that_waits():
     measure(TOPOLOGY, [reassignment(None, finished_at=NOON), reassignment(None)])
     assert sample("s", state="Queued") == 1
+
+
+@pytest.mark.parametrize("set_back", [timedelta(0), timedelta(days=1)])
+def test_metrics_are_those_of_the_plan_created_last_although_the_clock_was_set_back(set_back):
+    def created(at, moves, started):
+        one = reassignment(ReassignmentState.SUCCEEDED, started_at=started, finished_at=started, moves=moves)
+        return replace(one, meta=replace(one.meta, creation_timestamp=at))
+
+    later = NOON + timedelta(hours=1)
+    measure(TOPOLOGY, [created(later, 2, later - set_back), created(NOON, 1, NOON)])
+    assert sample("_moves") == 2
 
 
 def test_metrics_of_a_deleted_reassignment_are_removed_if_the_other_one_never_started():

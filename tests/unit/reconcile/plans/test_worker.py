@@ -27,7 +27,7 @@ from rackspan.reconcile.audit_log import LOGGER, AuditedAdmin
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import ReassignmentDependencies
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
-from rackspan.reconcile.plans import approved_plans, runs, worker
+from rackspan.reconcile.plans import approved_plans, runs, turns, worker
 from rackspan.reconcile.plans import reassignment_status as object_journal
 from rackspan.reconcile.plans.approved_plans import ApprovedPlan, ApprovedPlans, BegunPlan, record_from
 from rackspan.reconcile.plans.reassignment_status import PACES
@@ -1515,6 +1515,22 @@ async def test_history_is_bounded():
         await world.until_ended()
         world.now += timedelta(minutes=1)
     assert world.objects.names() == [f"prod-{number:016x}" for number in range(4, 14)]
+
+
+@pytest.mark.parametrize("clock", ["operator", "API server"])
+async def test_plan_that_has_just_ended_is_kept_although_a_clock_was_set_back(clock):
+    world = World()
+    for number in range(turns.HISTORY):
+        await world.begin(world.plan(f"{number:016x}", {}))
+        await world.until_ended()
+        world.now += timedelta(minutes=1)
+    if clock == "operator":
+        world.now -= timedelta(days=1)
+    else:
+        world.objects.now = "2026-01-30T12:00:00Z"
+    await world.begin()
+    await world.until_ended()
+    assert world.read().status.state == "Succeeded"
 
 
 @pytest.mark.parametrize("text", ["", "not base64!", "eJw=", "eJyrrgUAAXUA+Q==", "AAAA"])
