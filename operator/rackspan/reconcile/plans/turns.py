@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Self
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 HISTORY: Final = 10
 """The number of ended plans that are kept for each topology, in each order."""
-_PARTS_LATE: Final = timedelta(seconds=60)
+_PARTS_LATE_SECONDS: Final = 60.0
 """How long the creation of a plan's next part may take: each is a call to an API server that may be slow."""
 
 
@@ -74,12 +73,13 @@ def paused_by(one: Reassignment, others: Collection[Reassignment]) -> str:
 
 
 def obstacle(
-    one: Reassignment, others: Collection[Reassignment], now: datetime
+    one: Reassignment, others: Collection[Reassignment], unchanged_seconds: float
 ) -> tuple[ReassignmentState, str] | None:
     """Return the new state and why a Reassignment that has not begun cannot begin at its turn, or None if it can.
 
-    All parts have to exist before the first one begins. Parts that are deleted later count as ended, unless they are
-    missing between the last part that has begun and this one.
+    `unchanged_seconds` is how long the same parts of its plan have been observed. All parts have to exist before the
+    first one begins. Parts that are deleted later count as ended, unless they are missing between the last part that
+    has begun and this one.
     """
     spec = one.spec
     plan = {two.spec.part: two for two in others if two.spec.plan_hash == spec.plan_hash}
@@ -96,8 +96,7 @@ def obstacle(
     if not missing:
         return None
     first = f"part {missing[0]} of {spec.parts} of the plan is not there"
-    created = [two.meta.creation_timestamp for two in plan.values() if two.meta.creation_timestamp is not None]
-    if created and now - max(created) > _PARTS_LATE:
+    if unchanged_seconds > _PARTS_LATE_SECONDS:
         return ReassignmentState.STOPPED, f"{first}: approve the plan again"
     return ReassignmentState.QUEUED, f"{first} yet"
 

@@ -66,6 +66,10 @@ class TopologyWorker:
         self._aside: Run | None = None
         """The run from before the worker stepped aside or failed. The object may have a newer record."""
         self._rests_until = 0.0
+        self._parts = frozenset[str]()
+        """The uids of the known parts of the next plan."""
+        self._parts_since = 0.0
+        """Since when these are the known parts, by the event loop's clock."""
 
     @property
     def rests(self) -> bool:
@@ -282,7 +286,7 @@ class TopologyWorker:
         """Return None if a Reassignment may begin at its turn, else the seconds until the next check."""
         if await self._end_withdrawn(one):
             return _STEP_SECONDS
-        obstacle = turns.obstacle(one, mine, self._dependencies.clock())
+        obstacle = turns.obstacle(one, mine, self._unchanged_seconds(one, mine))
         if obstacle is not None and obstacle[0].ended:
             await self._writer.end(one, *obstacle, self._topology)
             return _STEP_SECONDS
@@ -296,6 +300,14 @@ class TopologyWorker:
         else:
             return None
         return _IDLE_SECONDS if told else _STEP_SECONDS  # the cache has the change: its event wakes nobody
+
+    def _unchanged_seconds(self, one: Reassignment, mine: Sequence[Reassignment]) -> float:
+        """Return how long this process has seen the same parts of a plan: the API server may have another clock."""
+        now = asyncio.get_running_loop().time()
+        parts = frozenset(two.meta.uid for two in mine if two.spec.plan_hash == one.spec.plan_hash)
+        if parts != self._parts:
+            self._parts, self._parts_since = parts, now
+        return now - self._parts_since
 
     async def _pass(self, one: Reassignment, topology: RackTopology, intent: Intent) -> float:
         before = self._run or self._aside

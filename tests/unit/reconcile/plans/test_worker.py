@@ -1393,32 +1393,59 @@ async def test_no_part_starts_before_all_parts_exist():
     world.all_is_planned()
 
 
+def wait(monkeypatch, seconds):
+    """Let time pass on the event loop's clock."""
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "time", lambda earlier=loop.time: earlier() + seconds)
+
+
+SKEWS = pytest.mark.parametrize("ahead", [timedelta(0), timedelta(minutes=10), timedelta(days=-3)])
+"""How far the operator's clock is ahead of the API server's."""
+
+
+@SKEWS
 @pytest.mark.usefixtures("_small_parts")
-async def test_plan_that_stays_incomplete_is_stopped():
+async def test_plan_whose_parts_are_still_being_created_begins_later_whatever_the_clocks_say(ahead):
     world = World()
+    world.now += ahead
+    create = world.objects.create
+
+    async def created_before_a_pass(body):
+        stored = await create(body)
+        await world.passes()
+        return stored
+
+    world.objects.create = created_before_a_pass
+    await world.begin()
+    await world.until_ended()
+    world.all_is_planned()
+
+
+@SKEWS
+@pytest.mark.usefixtures("_small_parts")
+async def test_plan_that_stays_incomplete_is_stopped_whatever_the_clocks_say(ahead, monkeypatch):
+    world = World()
+    world.now += ahead
     await world.begin()
     world.objects._of(f"{NAME}-1")["metadata"]["finalizers"] = []
     world.objects.delete_by_hand(f"{NAME}-1")
-    world.now += timedelta(minutes=5)
+    await world.passes()
+    wait(monkeypatch, 61)
     await world.passes(6)
     assert {world.read(name).status.state for name in world.objects.names()} == {"Stopped"}
     assert world.kafka.copies == []
 
 
 @pytest.mark.usefixtures("_small_parts")
-async def test_plan_waits_for_parts_that_a_slow_api_server_creates_over_minutes():
+async def test_plan_waits_for_parts_that_a_slow_api_server_creates_over_minutes(monkeypatch):
     world = World()
     await world.begin()
-    for part in (1, 2, 3):
-        created = world.now + timedelta(seconds=50 * part)
-        world.objects._of(f"{NAME}-{part}")["metadata"]["creationTimestamp"] = f"{created:%Y-%m-%dT%H:%M:%SZ}"
-    (late,) = [key for key in world.objects.there if key.name == f"{NAME}-3"]
-    body = world.objects.there.pop(late)
-    world.now += timedelta(seconds=140)
-    await world.passes(3)
-    assert [world.read(f"{NAME}-{part}").status.state for part in (1, 2)] == ["Queued", "Queued"]
-    assert "part 3 of 3 of the plan is not there yet" in world.read(f"{NAME}-1").status.message
-    world.objects.there[late] = body
+    late = [(key, world.objects.there.pop(key)) for key in list(world.objects.there) if key.name[-1] != "1"]
+    for key, body in late:
+        await world.passes(3)
+        assert f"part {key.name[-1]} of 3 of the plan is not there yet" in world.read(f"{NAME}-1").status.message
+        wait(monkeypatch, 50)
+        world.objects.there[key] = body
     await world.until_ended()
     world.all_is_planned()
 
@@ -1443,7 +1470,6 @@ async def test_plan_continues_if_succeeded_parts_are_deleted_after_a_later_part_
         world.objects.delete_by_hand(f"{NAME}-{part}")
     if restarted:
         world.start()
-    world.now += timedelta(minutes=5)
     await world.until_ended()
     assert {world.read(name).status.state for name in world.objects.names()} == {"Succeeded"}
     world.all_is_planned()
@@ -1460,7 +1486,6 @@ async def test_deletion_of_a_succeeded_part_does_not_stop_a_part_paused_before_i
     world.objects.delete_by_hand(f"{NAME}-1")
     if restarted:
         world.start()
-    world.now += timedelta(hours=9)
     await world.passes(2)
     world.objects.edit(f"{NAME}-2", paused=False)
     await world.until_ended()
@@ -1469,12 +1494,12 @@ async def test_deletion_of_a_succeeded_part_does_not_stop_a_part_paused_before_i
 
 @pytest.mark.usefixtures("_small_parts")
 @pytest.mark.parametrize(("deleted", "states"), [(1, {"Stopped"}), (2, {"Succeeded", "Stopped"}), (3, {"Succeeded"})])
-async def test_deletion_of_a_part_that_has_not_ended_stops_the_parts_after_it(deleted, states):
+async def test_deletion_of_a_part_that_has_not_ended_stops_the_parts_after_it(deleted, states, monkeypatch):
+    monkeypatch.setattr(turns, "_PARTS_LATE_SECONDS", 0.0)
     world = World()
     await world.begin()
     await until_part_has(world, 1, lambda status: status.copying)
     world.objects.delete_by_hand(f"{NAME}-{deleted}")
-    world.now += timedelta(minutes=5)
     await world.until_ended()
     assert {world.read(name).status.state for name in world.objects.names()} == states
     assert len(world.kafka.copies) == {1: 1, 2: 1, 3: 2}[deleted]
