@@ -33,6 +33,7 @@ from rackspan.reconcile.racks.restart_decision import (
     RestartCandidate,
     RestartFacts,
     RestartHold,
+    begun_by,
     choose,
     cost,
     progress_of,
@@ -180,6 +181,7 @@ class RestartsReconciler(Controller):
         return replace(known, topology_uid=facts.topology_uid, hold=hold)
 
     async def _step(self, topology: RackTopology, facts: RestartFacts) -> RestartFacts:
+        facts = replace(facts, restarts=begun_by(facts.restarts, self._now()))
         refused, current = self._refused(topology), facts.restarts.current
         if refused is not None and (current is None or self._now() - current.since >= GONE):
             return replace(facts, restarts=structs.replace(facts.restarts, current=None), hold=refused)

@@ -145,6 +145,12 @@ def _choose_drifted(broker: RestartCandidate, not_mended: Collection[NotMended])
     return Begin(broker, broker.pod, requested=False)
 
 
+def begun_by(restarts: RestartsStatus, now: datetime) -> RestartsStatus:
+    """Return the restarts, with `now` as the begin of a restart from the future, after the clock was set back."""
+    current = restarts.current
+    return replace(restarts, current=replace(current, since=min(current.since, now))) if current else restarts
+
+
 def progress_of(
     current: RestartingBroker,
     broker: RestartCandidate | None,

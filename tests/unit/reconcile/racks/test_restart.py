@@ -278,12 +278,17 @@ async def test_broker_counts_as_back_if_its_new_pod_has_another_name():
     assert one.topology.status.restarts.not_mended[0].pod == "kafka-0-1", "the evicted pod"
 
 
-async def refused_during_a_restart():
-    """Return a world in which evictions become forbidden while a broker restarts."""
+SKEWS = pytest.mark.parametrize("skew", [0, -3 * 86400])
+"""By how many seconds the wall clock is set forward after a restart has begun."""
+
+
+async def refused_during_a_restart(skew):
+    """Return a world in which evictions become forbidden, and the wall clock changes, while a broker restarts."""
     one = world(4)
     for id_ in (1, 3):
         one.relabel(id_, "moved")
     await one.step()
+    one.skew = skew
     one.allowed = NamespaceSet(("elsewhere",))
     one.restart_operator()
 
@@ -294,8 +299,9 @@ async def refused_during_a_restart():
     return one
 
 
-async def test_restart_whose_pod_cannot_be_read_ends_when_kafka_shows_the_new_rack():
-    one = await refused_during_a_restart()
+@SKEWS
+async def test_restart_whose_pod_cannot_be_read_ends_when_kafka_shows_the_new_rack(skew):
+    one = await refused_during_a_restart(skew)
     await one.run(115)
     assert told(one) == ("True", "RestartNotAllowed"), (
         "the old pod may still be terminating: Kafka alone does not show that"
@@ -306,9 +312,10 @@ async def test_restart_whose_pod_cannot_be_read_ends_when_kafka_shows_the_new_ra
     assert (one.evicted, told(one)) == ([(1, "moved")], ("False", "RestartNotAllowed"))
 
 
+@SKEWS
 @pytest.mark.parametrize("how", [{"returns": False}, {"takes_rack": False}, {"hidden": True}])
-async def test_restart_whose_pod_cannot_be_read_is_abandoned_if_kafka_does_not_show_the_new_rack(how):
-    one = await refused_during_a_restart()
+async def test_restart_whose_pod_cannot_be_read_is_abandoned_if_kafka_does_not_show_the_new_rack(how, skew):
+    one = await refused_during_a_restart(skew)
     for name, value in how.items():
         setattr(one if name == "hidden" else one.brokers[1], name, value)
     await one.run(840)
@@ -399,11 +406,14 @@ async def test_recorded_restart_without_an_eviction_does_not_block_other_brokers
     assert one.evicted == [(3, "moved")]
 
 
+@SKEWS
 @pytest.mark.parametrize("lost", ["evict", "refuse"])
-async def test_eviction_without_response_is_awaited_before_another_broker_restarts(lost):
+async def test_eviction_without_response_is_awaited_before_another_broker_restarts(lost, skew):
     one = world(5, failing={lost})
     for id_ in (1, 3):
         one.relabel(id_, "moved")
+    await one.step()
+    one.skew = skew
     await one.run(600)
     assert (sorted(one.evicted), one.drifted, one.wrong) == ([(1, "moved"), (3, "moved")], set(), [])
 
