@@ -136,15 +136,18 @@ def held_or_retained(
 
 
 def released_after_timeout(
-    topic: KafkaTopic, decision: DeletionDecision, terminating: Terminating, now: datetime
+    topic: KafkaTopic, decision: DeletionDecision, terminating: Terminating, seen_for: timedelta
 ) -> DeletionDecision:
-    """Return the decision, or RELEASE if its HOLD has kept the namespace terminating for `NAMESPACE_TIMEOUT`."""
+    """Return the decision, or RELEASE if its HOLD has kept the namespace terminating for `NAMESPACE_TIMEOUT`.
+
+    `seen_for` is how long this operator has seen the namespace terminate: the API server may have another clock.
+    """
     terminating_since, created = terminating.namespaces.get(topic.meta.namespace), topic.meta.creation_timestamp
     if (
         decision.step is not DeletionStep.HOLD
         or terminating_since is None
         or (created is not None and terminating_since < created)  # an earlier namespace of that name
-        or now - terminating_since < NAMESPACE_TIMEOUT
+        or seen_for < NAMESPACE_TIMEOUT
     ):
         return decision
     minutes = int(NAMESPACE_TIMEOUT.total_seconds()) // 60

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rackspan.api import racktopology
@@ -43,6 +43,7 @@ from rackspan.reconcile.topics.topic_deletion import (
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+    from datetime import datetime
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
@@ -88,6 +89,8 @@ class TopicFinalizer:
         self._write_topology_status = write_topology_status
         self._gate = DeletionGate()
         self._terminating = Terminating()
+        self._seen_since: Mapping[tuple[str, datetime | None], float] = {}
+        """Since when (by the loop's clock) each namespace is seen to terminate, by name and deletionTimestamp."""
         self._cluster: tuple[ClusterState | Failure, KafkaAdmin | None] = _NOT_LOOKED_AT, None
         """The cluster of the latest batch. A turn uses it even if its batches are older."""
         self._turns: CommitGroup[_Doomed, DeletionDecision] = CommitGroup(self._take_turn, _records, MAX_RECORDS)
@@ -129,15 +132,21 @@ class TopicFinalizer:
         decisions |= await self._check_kubernetes([topic for topic in finalized if topic.key not in decisions])
         remaining = [topic for topic in finalized if topic.key not in decisions]
         decisions |= await self._delete_in_kafka(remaining, due)
-        now = datetime.now(UTC)
         decisions = {
-            topic.key: released_after_timeout(topic, decisions[topic.key], self._terminating, now)
+            topic.key: released_after_timeout(
+                topic, decisions[topic.key], self._terminating, self._seen_for(topic.meta.namespace)
+            )
             for topic in finalized
         }
         pending = await asyncio.gather(*(self._release(topic, decisions[topic.key]) for topic in finalized))
         return {topic.key: decision for topic, decision in zip(finalized, pending, strict=True) if decision is not None}
 
     # --- what Kubernetes says ----------------------------------------------------------------------------------------
+
+    def _seen_for(self, namespace: str) -> timedelta:
+        """Return how long this process has seen a namespace terminate."""
+        end, now = self._terminating.namespaces.get(namespace), asyncio.get_running_loop().time()
+        return timedelta(seconds=now - self._seen_since.get((namespace, end), now))
 
     async def _check_kubernetes(self, topics: Sequence[KafkaTopic]) -> dict[ObjectKey, DeletionDecision]:
         """Return the decisions that need no response from Kafka."""
@@ -151,6 +160,8 @@ class TopicFinalizer:
             return _held(topics, why)
         others = {name: since for name, since in self._terminating.namespaces.items() if name not in namespaces}
         self._terminating = Terminating(seen.definitions, {**others, **seen.namespaces})
+        now = asyncio.get_running_loop().time()
+        self._seen_since = {end: self._seen_since.get(end, now) for end in self._terminating.namespaces.items()}
         topology = self._cache.topologies.get(self._topology)
         decisions = {
             topic.key: known for topic in topics if (known := retained_by_teardown(topic, topology, seen)) is not None

@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 from msgspec.structs import replace
+from tests.support.loop_clock import pass_time
 from tests.support.simulated_kafka import CLUSTER_ID, CrashError, SimulatedKafka, SimulatedPartition
 from tests.support.simulated_objects import SimulatedObjects
 from tests.unit.reconcile.examples import topology
@@ -1393,12 +1394,6 @@ async def test_no_part_starts_before_all_parts_exist():
     world.all_is_planned()
 
 
-def wait(monkeypatch, seconds):
-    """Let time pass on the event loop's clock."""
-    loop = asyncio.get_running_loop()
-    monkeypatch.setattr(loop, "time", lambda earlier=loop.time: earlier() + seconds)
-
-
 SKEWS = pytest.mark.parametrize("ahead", [timedelta(0), timedelta(minutes=10), timedelta(days=-3)])
 """How far the operator's clock is ahead of the API server's."""
 
@@ -1430,7 +1425,7 @@ async def test_plan_that_stays_incomplete_is_stopped_whatever_the_clocks_say(ahe
     world.objects._of(f"{NAME}-1")["metadata"]["finalizers"] = []
     world.objects.delete_by_hand(f"{NAME}-1")
     await world.passes()
-    wait(monkeypatch, 61)
+    pass_time(monkeypatch, 61)
     await world.passes(6)
     assert {world.read(name).status.state for name in world.objects.names()} == {"Stopped"}
     assert world.kafka.copies == []
@@ -1444,7 +1439,7 @@ async def test_plan_waits_for_parts_that_a_slow_api_server_creates_over_minutes(
     for key, body in late:
         await world.passes(3)
         assert f"part {key.name[-1]} of 3 of the plan is not there yet" in world.read(f"{NAME}-1").status.message
-        wait(monkeypatch, 50)
+        pass_time(monkeypatch, 50)
         world.objects.there[key] = body
     await world.until_ended()
     world.all_is_planned()

@@ -2,10 +2,11 @@
 
 import asyncio
 import hashlib
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
+from tests.support.loop_clock import pass_time
 from tests.unit.reconcile.examples import NOON, condition, known, state, topic, topology
 from tests.unit.reconcile.memory import MemoryKafka
 
@@ -435,9 +436,24 @@ async def test_terminating_namespace_with_one_deleted_topic_needs_confirmation_o
     assert kafka.replicas == {}
 
 
-async def test_object_is_released_and_topic_kept_if_its_namespace_terminates_for_too_long(kafka):
+@pytest.mark.parametrize("ahead", [timedelta(0), timedelta(minutes=11), timedelta(days=-3)])
+async def test_namespace_waits_for_ten_minutes_whatever_the_clock_of_the_api_server_says(kafka, monkeypatch, ahead):
+    """Then its objects are released, and their topics kept. `ahead` is the clock of the operator."""
+    house = House(MemoryKube(around=Terminating(namespaces={"shop": datetime.now(UTC) - ahead})), kafka, leaving())
+    for _ in range(2):
+        assert held_by(await house.process()) == {Reason.DELETION_HELD}
+        pass_time(monkeypatch, 300)
+    assert await house.process() == {}
+    assert "orders" in kafka.replicas
+
+
+async def test_time_of_a_terminating_namespace_does_not_count_for_a_later_one_of_the_same_name(kafka, monkeypatch):
     kube = MemoryKube(around=Terminating(namespaces={"shop": NOON}))
-    assert await process(kube, kafka, leaving()) == {}
+    house = House(kube, kafka, leaving())
+    for end in (NOON, NOON + timedelta(hours=1)):
+        kube.around = Terminating(namespaces={"shop": end})
+        assert held_by(await house.process()) == {Reason.DELETION_HELD}
+        pass_time(monkeypatch, 600)
     assert "orders" in kafka.replicas
 
 
@@ -452,9 +468,11 @@ async def test_errors_have_no_topology_name_if_the_topology_does_not_exist(kafka
     assert names == [counted]
 
 
-async def test_later_namespace_of_the_same_name_is_not_treated_as_terminating(kafka):
+async def test_later_namespace_of_the_same_name_is_not_treated_as_terminating(kafka, monkeypatch):
     kube = MemoryKube(around=Terminating(namespaces={"shop": NOON}))
     house = House(kube, kafka, leaving("old"))
+    await house.process()
+    pass_time(monkeypatch, 600)
     assert await house.process() == {}
     house.cache.drop_topic(leaving("old").key)
     house.finalizer.review()
