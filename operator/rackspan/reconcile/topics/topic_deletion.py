@@ -6,6 +6,7 @@ The decisions are pure. `DeletionGate` stores which deletions wait for a user's 
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import timedelta
@@ -21,7 +22,7 @@ from rackspan.reconcile.runtime.writers import has_finalizer
 from rackspan.reconcile.specs.ownership import in_another_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from datetime import datetime
 
     from rackspan.api.kafkatopic import KafkaTopic
@@ -166,9 +167,9 @@ def bursts(requested: Mapping[datetime, int], limit: int) -> frozenset[datetime]
     times = sorted(requested)
     found: set[datetime] = set()
     first = total = 0
-    for last, time in enumerate(times):
-        total += requested[time]
-        while time - times[first] >= RATE_WINDOW:
+    for last, at in enumerate(times):
+        total += requested[at]
+        while at - times[first] >= RATE_WINDOW:
             total -= requested[times[first]]
             first += 1
         if total > limit:
@@ -229,24 +230,28 @@ class DeletionGate:
 
     The whole state can be rebuilt from objects: requests from deletion timestamps, waiting requests from their status,
     recent deletions from the RackTopology's status. So a restart neither resets the rate nor releases waiting
-    deletions.
+    deletions. `clock` returns monotonic seconds. It decides how long a deletion is recent, because the clocks of API
+    servers, which set deletion timestamps, may be wrong and may differ.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self.waiting: Mapping[ObjectKey, KafkaTopic] = {}
         """The objects that need confirmation, as of the last review."""
         self._held: set[str] = set()
         self._confirmed: set[str] = set()
-        self._recent: dict[str, _Request] = {}
-        """The deletions carried out without confirmation, by uid."""
+        self._recent: dict[str, tuple[_Request, float]] = {}
+        """The recent deletions carried out without confirmation, by uid, and when they were recorded."""
         self._restored: Counter[_Request] = Counter()
         """The counts of such deletions before the operator's restart. Their uids are not known any more."""
+        self._restored_at = 0.0
         self._is_restored = False
 
     def restore(self, status: DeletionsStatus | None) -> None:
         """Load the recent deletions from the RackTopology's status. Only the first call has an effect."""
         if not self._is_restored and status is not None:
             self._restored.update({_Request(recent.namespace, recent.at): recent.count for recent in status.recent})
+            self._restored_at = self._clock()
         self._is_restored = True
 
     def review(self, topics: Sequence[KafkaTopic], terminating: Collection[str], limit: int) -> None:
@@ -258,14 +263,17 @@ class DeletionGate:
         known = {topic.meta.uid for topic in topics}
         self._held &= known
         self._confirmed &= known
-        unconfirmed = [topic for topic in topics if topic.meta.is_deleting and topic.meta.uid not in self._confirmed]
-        requested = {**self._recent, **{topic.meta.uid: _request(topic) for topic in unconfirmed}}
-        crowded = _crowded(Counter(requested.values()) + self._restored, limit)
-        for topic in unconfirmed:
-            # Held deletions stay held when a burst shrinks: sparing one topic of eleven must not delete the other ten.
-            was_held = reason_of(topic.status.conditions, STALLED) == Reason.DELETION_HELD
-            if topic.meta.uid not in self._recent and (_request(topic) in crowded or was_held):
-                self._held.add(topic.meta.uid)
+        self._forget(known)
+        decided = self._confirmed | self._recent.keys()
+        pending = [topic for topic in topics if topic.meta.is_deleting and topic.meta.uid not in decided]
+        # Held deletions stay held when a burst shrinks: sparing one topic of eleven must not delete the other ten.
+        self._held |= {
+            topic.meta.uid for topic in pending if reason_of(topic.status.conditions, STALLED) == Reason.DELETION_HELD
+        }
+        judged = {topic.meta.uid: _request(topic) for topic in pending if topic.meta.uid not in self._held}
+        last = dict(sorted(judged.values()))
+        crowded = _crowded(Counter(map(_request, pending)), self._carried_out, last, limit)
+        self._held |= {uid for uid, request in judged.items() if request in crowded}
         self.waiting = {
             topic.key: topic
             for topic in topics
@@ -292,18 +300,25 @@ class DeletionGate:
 
     def record_deletions(self, topics: Iterable[KafkaTopic]) -> None:
         """Count topics that are about to be deleted. Confirmed deletions do not count against the limit."""
-        self._recent |= {topic.meta.uid: _request(topic) for topic in topics if not self.is_confirmed(topic)}
-        requests = {*self._recent.values(), *self._restored}
-        if requests:
-            oldest = max(request.at for request in requests) - RATE_WINDOW
-            self._recent = {uid: request for uid, request in self._recent.items() if request.at > oldest}
-            self._restored = Counter({request: n for request, n in self._restored.items() if request.at > oldest})
+        now = self._clock()
+        self._recent |= {topic.meta.uid: (_request(topic), now) for topic in topics if not self.is_confirmed(topic)}
+
+    def _forget(self, known: Collection[str]) -> None:
+        """Forget deletions recorded more than a minute ago. Keep those of `known` objects, which may be retried."""
+        oldest = self._clock() - RATE_WINDOW.total_seconds()
+        self._recent = {uid: one for uid, one in self._recent.items() if uid in known or one[1] > oldest}
+        if self._restored_at <= oldest:
+            self._restored.clear()
+
+    @property
+    def _carried_out(self) -> Counter[_Request]:
+        return Counter(request for request, _ in self._recent.values()) + self._restored
 
     @property
     def status(self) -> DeletionsStatus | None:
         """`status.deletions` of the RackTopology, or None if nothing waits and nothing was deleted lately."""
         recent: dict[str, RecentDeletions] = {}
-        for request, count in sorted((Counter(self._recent.values()) + self._restored).items()):
+        for request, count in sorted(self._carried_out.items()):
             before = recent.get(request.namespace)
             total = count + (before.count if before else 0)
             recent[request.namespace] = RecentDeletions(request.namespace, request.at, total)
@@ -313,11 +328,19 @@ class DeletionGate:
         return DeletionsStatus(len(self.waiting), tuple(self.held()[:MAX_HELD]), tuple(latest))
 
 
-def _crowded(requests: Mapping[_Request, int], limit: int) -> Collection[_Request]:
-    """Return the requests that are among more than `limit` of their namespace within a minute."""
-    by_namespace: defaultdict[str, dict[datetime, int]] = defaultdict(dict)
-    for request, count in requests.items():
-        by_namespace[request.namespace][request.at] = count
+def _crowded(
+    pending: Mapping[_Request, int], carried_out: Mapping[_Request, int], last: Mapping[str, datetime], limit: int
+) -> Collection[_Request]:
+    """Return the requests that are among more than `limit` of their namespace within a minute.
+
+    `last` has the time of each namespace's last request to judge. A deletion that was carried out, and seems to be
+    requested later, counts as requested then: the clock of its API server was ahead.
+    """
+    by_namespace: defaultdict[str, Counter[datetime]] = defaultdict(Counter)
+    for (namespace, at), count in pending.items():
+        by_namespace[namespace][at] += count
+    for (namespace, at), count in carried_out.items():
+        by_namespace[namespace][min(at, last.get(namespace, at))] += count
     return {_Request(name, at) for name, counts in by_namespace.items() for at in bursts(counts, limit)}
 
 

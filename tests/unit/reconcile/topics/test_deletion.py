@@ -12,6 +12,7 @@ from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.ports import Terminating
 from rackspan.reconcile.topics.topic_deletion import (
     DeletionDecision,
+    DeletionGate,
     DeletionStep,
     bursts,
     decide_deletion,
@@ -124,6 +125,84 @@ def test_deletions_above_the_limit_within_a_minute_are_a_burst(seconds, limit, c
         return NOON + timedelta(seconds=second)
 
     assert bursts(Counter(map(at, seconds)), limit) == set(map(at, crowd))
+
+
+class Clocks:
+    """A gate, and requests of which each is seen once the earlier ones are done. Times are seconds after NOON."""
+
+    def __init__(self):
+        self.now = 0.0
+        self.asked = 0
+        self.waiting = []
+        self.start()
+
+    def start(self, status=None):
+        self.gate = DeletionGate(lambda: self.now)
+        self.gate.restore(status)
+
+    def passes(self, at):
+        """Return whether the topic of a request is deleted without a confirmation. Else the request waits."""
+        self.asked += 1
+        deleted = (NOON + timedelta(seconds=at)).isoformat()
+        one = topic(f"orders-{self.asked}", deleted=deleted, deletionPolicy="Delete", status=known())
+        self.gate.review([*self.waiting, one], (), 10)
+        if one.key in self.gate.waiting:
+            self.waiting.append(one)
+            return False
+        self.gate.record_deletions([one])
+        return True
+
+
+AHEAD = pytest.mark.parametrize("ahead", [0, 90, 3 * 86_400])
+"""By how many seconds the clock of an API server is ahead at first."""
+
+
+@pytest.mark.parametrize("seen_late", [True, False])
+def test_deletions_below_the_limit_pass_also_if_they_are_seen_late(seen_late):
+    clocks = Clocks()
+    for at in range(0, 700, 7):
+        clocks.now = 700 if seen_late else at
+        assert clocks.passes(at)
+
+
+@AHEAD
+@pytest.mark.parametrize("first", [1, 9, 11])
+def test_clock_that_was_ahead_lets_no_more_deletions_pass_than_the_limit_also_after_a_restart(ahead, first):
+    clocks = Clocks()
+    requests = [ahead] * first + list(range(40))
+    assert sum(map(clocks.passes, requests)) == 10
+    clocks.start(clocks.gate.status)
+    assert not any(map(clocks.passes, range(40, 59)))
+
+
+def test_each_of_two_clocks_that_differ_lets_no_more_deletions_pass_than_the_limit():
+    clocks = Clocks()
+    assert sum(clocks.passes(at + ahead) for at in range(50) for ahead in (0, 90)) <= 20
+
+
+@AHEAD
+@pytest.mark.parametrize("restarted", [True, False])
+def test_deletions_before_a_clock_was_set_back_count_for_a_minute(ahead, restarted):
+    clocks = Clocks()
+    assert all(clocks.passes(ahead) for _ in range(10))
+    if restarted:
+        clocks.start(clocks.gate.status)
+    clocks.now = 59
+    assert not clocks.passes(59)
+    clocks.waiting.clear()
+    clocks.now = 60
+    assert clocks.passes(60)
+    assert [one.count for one in clocks.gate.status.recent] == [1]
+
+
+def test_deletion_that_passed_and_takes_longer_than_a_minute_is_not_held():
+    clocks = Clocks()
+    going_on = [topic(f"slow-{at}", deleted=NOON.isoformat(), deletionPolicy="Delete") for at in range(10)]
+    clocks.gate.record_deletions(going_on)
+    clocks.now = 61
+    clocks.waiting += going_on
+    assert not clocks.passes(59)
+    assert len(clocks.gate.waiting) == 1
 
 
 def test_topic_with_another_id_is_kept():
