@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import Any
 
 import yaml
@@ -18,10 +19,11 @@ class QuotingDumper(_Dumper):  # type: ignore[misc]  # its parent is chosen at r
 
 def _text(dumper: Any, text: str) -> Any:
     style = "'" if _LOOKS_LIKE_MORE.fullmatch(text) else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
+    return dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style=style)
 
 
 QuotingDumper.add_representer(str, _text)
+QuotingDumper.add_multi_representer(StrEnum, _text)  # as in JSON
 
 
 def yaml_text(document: Mapping[str, Any], dumper: type[QuotingDumper] = QuotingDumper) -> str:

@@ -60,12 +60,13 @@ def kafka_topic(name, status="True", reason="InSync", message="it is so", **more
     return topic(name, status={"conditions": [condition("Ready", status, reason, message)], **more})
 
 
-def reassignment(**spec):
+def reassignment(status=None, **spec):
     return Reassignment.from_object(
         {
             "metadata": {"name": "prod-d42a", "namespace": "kafka", "uid": "r-1"},
             "spec": {"topologyRef": {"name": "prod"}, "planHash": HASH, "plan": "x", **spec},
-            "status": {"state": "Running", "moves": 6, "moved": 2, "message": "6 partitions wait for broker 3"},
+            "status": status
+            or {"state": "Running", "moves": 6, "moved": 2, "message": "6 partitions wait for broker 3"},
         }
     )
 
@@ -449,6 +450,22 @@ def test_status_ends_with_the_next_step_and_exits_with_1_if_an_aspect_is_wrong(o
     document = cli("status", *TOPOLOGY, "-o", "json").json
     assert (document["state"], document["aspects"][0]["name"]) == ("WRONG", "brokers")
     assert document["next"] == document["aspects"][0]["next"]
+
+
+def test_next_step_is_one_line_on_a_narrow_terminal_so_that_its_command_can_be_copied(objects, monkeypatch):
+    objects(seen(**OFFLINE))
+    step = cli("status", *TOPOLOGY, "-o", "json").json["next"]
+    for name, value in {"FORCE_COLOR": "1", "COLUMNS": "60", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    assert cli("status", *TOPOLOGY).out.endswith(f"\nNext: {step}\n")
+
+
+def test_times_in_the_status_have_a_date_and_are_in_utc():
+    away = condition("Connected", "False", "KafkaUnreachable") | {"lastTransitionTime": "2026-11-25T12:00:00+02:00"}
+    moving = reassignment(status={"state": "Running", "estimatedEnd": "2026-11-27T14:16:08Z"})
+    found = situation(seen(away), None, [moving])
+    assert aspect(found, "Kafka").message == "it is so since 2026-11-25 10:00:00 UTC"
+    assert "ends at about 2026-11-27 14:16:08 UTC" in aspect(found, "moves").message
 
 
 @pytest.mark.parametrize(

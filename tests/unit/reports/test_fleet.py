@@ -7,6 +7,7 @@ from html import unescape
 import msgspec
 import pyarrow as pa
 import pytest
+import yaml
 from dev import example_scan
 from tests.support.command import cli
 
@@ -71,6 +72,11 @@ def test_json_lists_the_worst_clusters_first(files):
     assert clusters[0]["summary"] is None
     assert clusters[1]["summary"] == msgspec.to_builtins(SCANS[1].summary)
     assert clusters[1]["assessment"].startswith("3 of ")
+
+
+def test_yaml_and_json_of_the_fleet_are_the_same_document(files):
+    as_yaml, as_json = (cli("report", "fleet", *files, "-o", form) for form in ("yaml", "json"))
+    assert yaml.safe_load(as_yaml.out) == as_json.json
 
 
 def test_fleet_uses_the_last_of_two_scans_of_a_cluster():

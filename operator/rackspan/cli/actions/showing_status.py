@@ -94,7 +94,7 @@ def _print(found: Situation, output: Format) -> None:
         rows.add_row(Text(one.state.word, _STYLES[one.state]), one.name, one.message)
     screen.print(rows)
     if found.step is not None:
-        screen.print(f"Next: {found.step}")
+        screen.print(f"Next: {found.step}", soft_wrap=True)  # it may hold a command to copy
 
 
 def _document(found: Situation) -> Mapping[str, Any]:

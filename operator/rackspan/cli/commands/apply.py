@@ -15,7 +15,7 @@ EPILOG = options.epilog(
     "$ rackspan apply --bootstrap-server kafka:9092 --drain-broker 12 --dry-run",
     "$ rackspan apply --bootstrap-server kafka:9092 --drain-broker 12 --approve 0123456789abcdef0123456789abcdef",
     "$ rackspan apply --bootstrap-server kafka:9092 --topic payments --replication-factor payments=4 --max-bytes 2TB",
-    "$ rackspan apply --topology kafka/prod --command-config admin.properties --throttle 50MB/s",
+    "$ rackspan apply --topology kafka/prod --throttle 50MB/s",
     "$ rackspan apply --bootstrap-server kafka:9092 --cancel",
 )
 _PANEL = "Limits"
