@@ -178,17 +178,17 @@ def described(node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Something that could not be read as an object: where, why, and its text."""
+    """Something that could not be read as an object: where, why, and its text, None if that is not YAML."""
 
     source: Source
     reason: str
-    text: str
+    text: str | None = None
 
     def outcome(self, word: str) -> Refused | Skipped:
-        """Return a refusal if the text contains `word` and so may define a topic; otherwise a skipped document."""
-        return (
-            Refused(self.source, self.reason) if word in self.text else Skipped(self.source, "a document", self.reason)
-        )
+        """Return a refusal of what may define a topic: no YAML, such as a file cut off, or a text with `word`."""
+        if self.text is None or word in self.text:
+            return Refused(self.source, self.reason)
+        return Skipped(self.source, "a document", self.reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +208,7 @@ def read_documents(data: bytes, name: str) -> Documents:
         text = decoded(data)
     except UnicodeDecodeError as error:
         source = Source(name, data.count(b"\n", 0, error.start) + 1)
-        return Documents(unread=(Unread(source, "is not UTF-8", data.decode("latin-1")),))
+        return Documents(unread=(Unread(source, "is not UTF-8"),))
     found: list[tuple[Source, Part]] = []
     unread: list[Unread] = []
     for line, chunk in _chunks(_BOM.sub("", text.replace("\r\n", "\n"))):
@@ -222,19 +222,21 @@ def read_documents(data: bytes, name: str) -> Documents:
                             reason = f"an object is a mapping, not {described(item)}"
                             held = item.text if isinstance(item, Scalar) else piece
                             unread.append(Unread(Source(name, item.line), reason, held))
-            except (YamlError, ManifestFieldError) as error:
+            except YamlError as error:
                 unread.append(_unreadable(name, error, piece, first))
+            except ManifestFieldError as error:
+                unread.append(Unread(Source(name, error.line), str(error), piece))
     return Documents(tuple(found), tuple(unread))
 
 
-def _unreadable(name: str, error: YamlError | ManifestFieldError, text: str, first: int) -> Unread:
+def _unreadable(name: str, error: YamlError, text: str, first: int) -> Unread:
     """Return what is wrong with a document. A template that is not YAML is reported as a template, at its first tag."""
     tag = _TAGS.search(text)
     line = 0 if tag is None else first + text.count("\n", 0, tag.start())
     if tag is None or line > error.line:
-        return Unread(Source(name, error.line), str(error), text)
+        return Unread(Source(name, error.line), str(error))
     tagged = text[tag.start() :].partition("\n")[0]
-    return Unread(Source(name, line), f'"{shown(tagged, _MAX_SHOWN)}": {_TEMPLATE}', text)
+    return Unread(Source(name, line), f'"{shown(tagged, _MAX_SHOWN)}": {_TEMPLATE}')
 
 
 def _chunks(text: str) -> Iterator[tuple[int, str]]:

@@ -274,10 +274,6 @@ def test_placeholder_in_an_annotation_or_a_description_is_accepted(rackspan, fil
 OTHERS = {
     "a list": ("- a\n- b\n", "a document: skipped: an object is a mapping, not a list"),
     "a text": ("# Topics\nof the shop\n", 'a document: skipped: an object is a mapping, not "of the shop"'),
-    "no YAML": ("kind: Kafka\nspec: [\n", "a document: skipped: is not YAML"),
-    "a key twice": ("kind: Kafka\nspec: 1\nspec: 2\n", 'a document: skipped: the key "spec" is given twice'),
-    "a Helm template": ("{{- with .Values }}\nkind: Kafka\n", 'a document: skipped: "{{- with .Values }}": this is a'),
-    "no number of JSON": ("kind: Kafka\nspec: .inf\n", 'a document: skipped: ".inf" is not a number that JSON has'),
     "another group": (
         "apiVersion: rackspan.dev/v1alpha1\nkind: KafkaTopic\nmetadata: {name: a}\n",
         "KafkaTopic a: skipped: it is a KafkaTopic of rackspan.dev/v1alpha1, not of kafka.strimzi.io",
@@ -301,12 +297,41 @@ def test_document_that_is_not_a_topic_is_skipped_with_a_note(rackspan, files, te
     assert (strict.code, strict.out) == (2, "")
 
 
+UNREADABLE = {
+    "a file cut off": ("meta:\n  name: clicks\n  labels: {team: [", "is not YAML"),
+    "a key twice": ("kind: Kafka\nspec: 1\nspec: 2\n", 'the key "spec" is given twice'),
+    "a Helm template": ("{{- with .Values }}\nkind: Kafka\n", '"{{- with .Values }}": this is a template'),
+    "no number of JSON": ("kind: Kafka\nspec: .inf\n", '".inf" is not a number that JSON has'),
+}
+
+
+@pytest.mark.parametrize("source", ["strimzi", "topicctl"])
+@pytest.mark.parametrize(("text", "said"), UNREADABLE.values(), ids=UNREADABLE)
+def test_nothing_is_written_if_a_document_cannot_be_read_and_keep_going_imports_the_others(
+    rackspan, files, source, text, said
+):
+    files(**{source: {"strimzi": STRIMZI, "topicctl": TOPICCTL}[source], "other": text})
+    command = ("import", source, f"{source}.yaml", "other.yaml")
+    ran = rackspan(*command)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.errors[0].startswith("other.yaml:")
+    assert said in ran.errors[0]
+    assert "clicks" in rackspan(*command, "--keep-going").out
+
+
+@pytest.mark.parametrize("source", ["strimzi", "topicctl"])
+def test_files_without_a_topic_are_an_error_that_names_what_was_skipped(rackspan, files, source):
+    files(other="kind: Service\nmetadata: {name: web}\n")
+    ran = rackspan("import", source, "other.yaml")
+    assert (ran.code, ran.out, ran.error) == (2, "", "the files hold no topics")
+    assert "note: other.yaml:1: " in ran.err
+
+
 def test_topicctl_import_skips_other_documents_and_rejects_a_template(rackspan, files):
-    files(topicctl=f"- a\n---\nkind: Service\nkind: Service\n---\n{TOPICCTL}")
+    files(topicctl=f"- a\n---\n{TOPICCTL}")
     ran = rackspan("import", "topicctl", "topicctl.yaml")
     assert set(manifests(ran)) == {"clicks", "pinned"}
     assert "topicctl.yaml:1: a document: skipped: an object is a mapping, not a list" in ran.err
-    assert 'topicctl.yaml:4: a document: skipped: the key "kind" is given twice' in ran.err
     files(topicctl=TOPICCTL.replace("partitions: 2", "partitions: {{ n }}", 1))
     ran = rackspan("import", "topicctl", "topicctl.yaml")
     assert (ran.code, ran.errors[0]) == (2, 'topicctl.yaml:11: "{{ n }}": this is a template: render it first')

@@ -81,7 +81,7 @@ _KINDS: Mapping[str, tuple[_Converter, str]] = {
     "strimzi": (strimzi_topic, strimzi.WORD),
     "topicctl": (topicctl_topic, topicctl.WORD),
 }
-"""The converter of each command, and a word: an unreadable document that contains it is refused, others are skipped."""
+"""The converter of each command, and a word: a document that is no object and contains it is refused, others are skipped."""
 
 
 def from_files(
@@ -137,7 +137,9 @@ def _defined(
     results = Imported.of(_converted(convert, source, part, topologies) for source, part in documents.found)
     unread = Imported.of(one.outcome(word) for one in documents.unread)
     here = unread + of_cluster(located(results), cluster)
-    if here == Imported():
+    if not here.definitions and not here.refused:
+        for left_out in here.skipped:
+            note(str(left_out))
         raise CommandError("the files hold no topics")
     if namespace is not None:
         here = replace(here, definitions=tuple(replace(one, namespace=namespace) for one in here.definitions))
