@@ -558,6 +558,27 @@ def test_place_table_shows_one_number_if_all_domains_have_the_same_count(rackspa
     assert line[:3] == ["region", "2", "12"]
 
 
+def test_place_has_the_same_verdict_in_text_and_in_json(rackspan, prod):
+    command = (
+        "place",
+        "--snapshot",
+        prod,
+        "--partitions",
+        12,
+        "--replication-factor",
+        2,
+        "--placer",
+        "Simple",
+        *LEVELS,
+    )
+    ran, text = rackspan(*command, "-o", "json").json, rackspan(*command).out
+    assert ran["nonCompliant"] > 0
+    assert f"{ran['nonCompliant']} partitions out of compliance" in text
+    assert [one["level"] for one in ran["levels"]] == ["region", "zone", "rack", "broker"]
+    assert ran["levels"][0]["replicas"] == {"min": 12, "max": 12}
+    assert ran["levels"][0].keys() == {"level", "replicas", "leaders"}
+
+
 def test_place_uses_only_named_brokers_and_no_drained_brokers(rackspan, prod):
     command = ("place", "--snapshot", prod, "--partitions", 6, "--replication-factor", 2, "-o", "json")
     named = rackspan(*command, "--brokers", "1, 3,5")

@@ -81,7 +81,7 @@ _KINDS: Mapping[str, tuple[_Converter, str]] = {
     "strimzi": (strimzi_topic, strimzi.WORD),
     "topicctl": (topicctl_topic, topicctl.WORD),
 }
-"""The converter of each command, and a word: a document that is no object and contains it is refused, others are skipped."""
+"""The converter of each command, and a word: what is no object and contains it is refused, the rest skipped."""
 
 
 def from_files(

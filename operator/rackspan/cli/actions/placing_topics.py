@@ -1,12 +1,12 @@
 """`rackspan place`: the replicas of a new topic, by any installed placer (KIP-879's createReplicaPlacement)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 from rackspan.cli.rendering.output_formats import Format
+from rackspan.cli.rendering.plan_document import levels_document
 from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console, print_hidden, span, table
@@ -16,6 +16,7 @@ from rackspan.cli.shared.options import MissingRackPolicy
 from rackspan.cli.shared.selection import TopologyOptions, broker_ids, infeasible, placers, refuse_absent
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, InfeasibleError, Placement, PlacementSpec
+from rackspan.core.planning import Extent
 from rackspan.core.snapshot import NONE, BrokerIds
 from rackspan.core.text import plural
 from rackspan.core.topology import RackTree
@@ -60,7 +61,8 @@ def place(
     if output is Format.TABLE:
         _print(tree, made, most=partitions if show_all else _ROWS)
     else:
-        print_document({"placement": made.partitions, "placer": placer, "seed": spec.seed}, output)
+        verdict = {"nonCompliant": judge(tree, made).non_compliant, "levels": levels_document(_extents(tree, made))}
+        print_document({"placement": made.partitions, "placer": placer, "seed": spec.seed, **verdict}, output)
 
 
 def _counted(brokers: BrokerIds) -> dict[int, int]:
@@ -98,7 +100,10 @@ def _print(tree: RackTree, made: Placement, most: int) -> None:
         rows.add_row(str(partition), str(leader), " ".join(map(str, followers)))
     screen.print(rows)
     print_hidden(screen, len(made) - most, "more partition")
-    _print_balance(screen, tree, made.partitions)
+    shown = table("level", "#domains", "#replicas", "#leaders")
+    for one, level in zip(_extents(tree, made), tree.nodes[1:], strict=True):
+        shown.add_row(one.name, f"{len(level):,}", span(*one.replicas), span(*one.leaders))
+    screen.print(shown)
     compliance = judge(tree, made)
     if compliance.compliant:
         screen.print("all partitions are compliant" if len(made) > 1 else "the partition is compliant", style="green")
@@ -106,11 +111,10 @@ def _print(tree: RackTree, made: Placement, most: int) -> None:
         screen.print(f"{plural(compliance.non_compliant, 'partition')} out of compliance", style="bold red")
 
 
-def _print_balance(screen: Console, tree: RackTree, rows: Sequence[Sequence[int]]) -> None:
-    replicas = tree.positions([broker for row in rows for broker in row])
-    leaders = tree.positions([row[0] for row in rows])
-    shown = table("level", "#domains", "#replicas", "#leaders")
+def _extents(tree: RackTree, made: Placement) -> Iterator[Extent]:
+    """Yield what the domains of each level, brokers last, hold of the placement at least and at most."""
+    replicas = tree.positions([broker for row in made.partitions for broker in row])
+    leaders = tree.positions([row[0] for row in made.partitions])
     for level in tree.nodes[1:]:
-        counts = [np.bincount(level.of_broker[at], minlength=len(level)) for at in (replicas, leaders)]
-        shown.add_row(level.name, f"{len(level):,}", *(span(int(held.min()), int(held.max())) for held in counts))
-    screen.print(shown)
+        held, led = (np.bincount(level.of_broker[at], minlength=len(level)) for at in (replicas, leaders))
+        yield Extent(level.name, (int(held.min()), int(held.max())), (int(led.min()), int(led.max())))

@@ -1,7 +1,7 @@
 """A plan for programs: as a document, and in the format of Kafka's own tools."""
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy as np
 from rackspan.api.meta import ObjectKey
 from rackspan.cli.rendering.printed_documents import json_lines
 from rackspan.cli.rendering.stderr_lines import note
-from rackspan.core.planning import Plan, PlanState
+from rackspan.core.planning import Extent, Plan, PlanState
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.reconcile.dry_run import ObservedPlan
 
@@ -82,15 +82,20 @@ def _state(state: PlanState) -> dict[str, Any]:
         "pinned": state.pinned,
         "pinnedMoves": state.pinned_moves,
         "unfair": dict(state.unfair),
-        "levels": [
-            {
-                "level": extent.name,
-                "replicas": {"min": extent.replicas[0], "max": extent.replicas[1]},
-                "leaders": {"min": extent.leaders[0], "max": extent.leaders[1]},
-            }
-            for extent in state.levels
-        ],
+        "levels": levels_document(state.levels),
     }
+
+
+def levels_document(levels: Iterable[Extent]) -> list[dict[str, Any]]:
+    """Return the JSON of what the domains of each level hold."""
+    return [
+        {
+            "level": one.name,
+            "replicas": {"min": one.replicas[0], "max": one.replicas[1]},
+            "leaders": {"min": one.leaders[0], "max": one.leaders[1]},
+        }
+        for one in levels
+    ]
 
 
 def print_reassignment(plan: Plan, partitions: Partitions) -> None:
