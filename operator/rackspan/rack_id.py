@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from rackspan.core.durations import seconds_in
 from rackspan.core.rack_file import LARGEST, RackFileError, rack_of
 from rackspan.core.text import shown
 
@@ -18,8 +19,6 @@ NAME = "rack-id"
 SUMMARY = "Print the rack id of a node, from the file that the operator publishes."
 
 _NOT_FOUND = 1
-_DURATION = re.compile(r"(\d{1,6})(s|m|h|)")
-_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 _POLL_SECONDS = 0.5
 _PRINTED = range(0x21, 0x7F)
@@ -136,11 +135,11 @@ def _key(text: str) -> str:
     return text
 
 
-def _seconds(text: str) -> int:
-    found = _DURATION.fullmatch(text)
+def _seconds(text: str) -> float:
+    found = seconds_in(text)
     if found is None:
-        raise argparse.ArgumentTypeError(f"{shown(text)!r} is not a duration: write 60s, 5m or 1h")
-    return int(found[1]) * _SECONDS[found[2]]
+        raise argparse.ArgumentTypeError(f"{shown(text)!r} is not a duration: write 60s, 5m or 1h30m")
+    return found
 
 
 def _quoted(rack: str) -> str:

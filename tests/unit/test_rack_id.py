@@ -28,7 +28,7 @@ def run(*arguments):
         ("n1", ("--format", "properties"), "broker.rack=/eu/eu-1a/r7"),
         ("n1", ("--format", "properties", "--key", "client.rack"), "client.rack=/eu/eu-1a/r7"),
         ("n1", ("--format", "env"), "BROKER_RACK='/eu/eu-1a/r7'"),
-        ("n1", ("--format", "env", "--key", "CLIENT_RACK", "--wait", "1m"), "CLIENT_RACK='/eu/eu-1a/r7'"),
+        ("n1", ("--format", "env", "--key", "CLIENT_RACK", "--wait", "1m30s"), "CLIENT_RACK='/eu/eu-1a/r7'"),
     ],
 )
 def test_rack_is_printed_in_the_requested_format(nodes, capsys, node, options, printed):

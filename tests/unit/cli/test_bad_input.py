@@ -352,7 +352,7 @@ def test_documentation_lists_every_error_message_about_a_snapshot(sentence):
             FINE,
             ["check", "--bootstrap-server", "kafka:9092"],
             "only one of --snapshot and --bootstrap-server can be used",
-            "pass --snapshot FILE, or --bootstrap-server HOST:PORT",
+            "pass --snapshot FILE, --bootstrap-server HOST:PORT or --topology NAMESPACE/NAME",
         ),
         (
             FINE,
@@ -374,7 +374,11 @@ def test_impossible_request_is_rejected_with_a_message_and_a_hint(
 @pytest.mark.parametrize(
     ("arguments", "sentence", "hint"),
     [
-        (["check"], "the cluster is missing", "pass --snapshot FILE, or --bootstrap-server HOST:PORT"),
+        (
+            ["check"],
+            "the cluster is missing",
+            "pass --snapshot FILE, --bootstrap-server HOST:PORT or --topology NAMESPACE/NAME",
+        ),
         *(
             (["check", "--bootstrap-server", text], f'--bootstrap-server "{text}": {wrong}', "write HOST:PORT")
             for text, wrong in (

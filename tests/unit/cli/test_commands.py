@@ -766,6 +766,27 @@ def test_help_lists_all_exit_codes_and_names_the_command(rackspan, command):
     assert command in told
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("check", "plan", "what-if", "locality", "apply", "watch", "scan", "snapshot"),
+        *("import cluster --topology-ref main", "place --partitions 1 --replication-factor 1"),
+    ],
+)
+def test_command_without_a_cluster_names_all_its_options_for_one(rackspan, line):
+    ran = rackspan(*line.split())
+    assert (ran.code, ran.error) == (2, "the cluster is missing")
+    shown = rackspan(*line.partition(" --")[0].split(), "--help").out
+    for option in ("--snapshot", "--bootstrap-server", "--topology "):
+        assert (option in f"{ran.hint} ") == (option in shown), option
+
+
+def test_help_of_an_option_says_instead_only_if_the_command_has_another_option_for_the_same(rackspan):
+    for name in ("drain", "apply", "watch", "locality"):
+        assert "instead" not in rackspan(name, "--help").out
+    assert "With --wait" in rackspan("drain", "--help").out.partition("--bootstrap-server")[2]
+
+
 def test_unexpected_exception_is_reported_in_one_line_with_exit_code_70(rackspan, prod, monkeypatch):
     def broken(*_):
         raise RuntimeError("out of\nluck")

@@ -668,8 +668,8 @@ def test_uncordon_rejects_a_broker_whose_rack_is_drained(drained):
         ),
         (("drain", "4", *TOPOLOGY, "--bootstrap-server", "127.0.0.1:1"), "--bootstrap-server is for --wait"),
         (
-            ("drain", "4", *TOPOLOGY, "--wait", "--timeout", "2"),
-            '--timeout "2": write a time of a second or more and its unit, such as 10s or 1h30m',
+            ("drain", "4", *TOPOLOGY, "--wait", "--timeout", "2d"),
+            '--timeout "2d": write a time of a second or more, such as 90, 10s or 1h30m',
         ),
     ],
 )

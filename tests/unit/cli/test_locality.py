@@ -169,12 +169,8 @@ def test_unknown_group_is_rejected_with_the_nearest_name(groups):
         ((), "the cluster is missing"),
         ((*SERVER, "--price-per-gb", "1"), "--price-per-gb needs rates"),
         (
-            (*SERVER, "--sample", "10"),
-            '--sample "10": write a time of a second or more and its unit, such as 10s or 1h30m',
-        ),
-        (
             (*SERVER, "--sample", "0s"),
-            '--sample "0s": write a time of a second or more and its unit, such as 10s or 1h30m',
+            '--sample "0s": write a time of a second or more, such as 90, 10s or 1h30m',
         ),
         ((*SERVER, "--fail-above", "2"), '--fail-above "2": write a share from 0 to 1, such as 0.1 or 10%'),
         ((*SERVER, "--fail-above", "nan"), '--fail-above "nan": write a share from 0 to 1, such as 0.1 or 10%'),

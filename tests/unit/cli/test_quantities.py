@@ -1,6 +1,7 @@
 """Parsers of bytes, rates, throttles, times and shares."""
 
 import pytest
+from tests.support.command import cli
 
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.quantities import bytes_of, rate_of, seconds_of, share_of, throttle_of
@@ -29,15 +30,34 @@ def test_bytes_are_parsed_and_a_rate_is_rejected():
         bytes_of("--max-bytes", "2TB/s")
 
 
-@pytest.mark.parametrize(("text", "seconds"), [("10s", 10), ("5m", 300), ("1h30m", 5400), ("1h0m5s", 3605)])
-def test_time_with_units_is_parsed_to_seconds(text, seconds):
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("10s", 10), ("5m", 300), ("1h30m", 5400), ("1h0m5s", 3605), ("10", 10), ("1.5", 1.5)]
+)
+def test_time_with_units_or_in_seconds_is_parsed(text, seconds):
     assert seconds_of("--timeout", text) == seconds
 
 
-@pytest.mark.parametrize("text", ["", "10", "0s", "-1s", "1.5s", "5m1h", "1d", "\u0665s"])
+@pytest.mark.parametrize("text", ["", "0", "0.5", "0s", "-1s", "1.5s", "5m1h", "1d", "\u0665s"])
 def test_time_without_valid_numbers_and_units_is_rejected(text):
     with pytest.raises(CommandError, match="--timeout"):
         seconds_of("--timeout", text)
+
+
+@pytest.mark.parametrize("text", ["90", "90s", "1h30m", "soon"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["scan", "--topology", "a", "--watch", "--timeout"],
+        ["drain", "4", "--topology", "a", "--wait", "--timeout"],
+        ["apply", "--topology", "a", "--patience"],
+        ["locality", "--topology", "a", "--sample"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_options_with_a_time_take_the_same_texts(command, text):
+    """Each command fails later, by another argument."""
+    refused = f'{command[-1]} "{text}": write a time of a second or more, such as 90, 10s or 1h30m'
+    assert (cli(*command, text).error == refused) == (text == "soon")
 
 
 @pytest.mark.parametrize(("text", "share"), [("0", 0), ("0.1", 0.1), ("10%", 0.1), ("100%", 1), ("1", 1)])

@@ -25,7 +25,7 @@ from rackspan.cli.shared.manifest_requirements import JudgedFiles
 from rackspan.cli.shared.options import MissingRackPolicy
 from rackspan.cli.shared.partition_sizes import measured
 from rackspan.cli.shared.plan_request import plan_requested, request_by_options
-from rackspan.cli.shared.quantities import bytes_of, throttle_of
+from rackspan.cli.shared.quantities import bytes_of, seconds_of, throttle_of
 from rackspan.cli.shared.selection import TopologyOptions
 from rackspan.core.copy_costs import bytes_to_copy, bytes_to_remove, removed, to_copy
 from rackspan.core.planning import Change, Plan
@@ -73,7 +73,7 @@ def apply(
     max_concurrent_moves_per_broker: int,
     max_moves: int | None,
     max_bytes: str | None,
-    patience: float,
+    patience: str,
     journal: Path | None,
     output: ProgressFormat,
 ) -> None:
@@ -82,6 +82,7 @@ def apply(
     rate = None if throttle is None else throttle_of("--throttle", throttle)
     ceiling = _Ceiling(max_moves, None if max_bytes is None else bytes_of("--max-bytes", max_bytes))
     limits = Limits(max_concurrent_moves, max_concurrent_moves_per_broker)
+    seconds = seconds_of("--patience", patience)
     form = Format(output.value)
     live = None
     if topology is not None:
@@ -117,7 +118,7 @@ def apply(
     with kept.locked():
         record = kept.read(cluster.cluster_id)
         if cancel:
-            _cancel(connection, kept, _to_cancel(kept, record, approve, topic or filename), patience, form)
+            _cancel(connection, kept, _to_cancel(kept, record, approve, topic or filename), seconds, form)
             return
         if record is None or not record.changes:  # after a plan's end, only throttles on offline brokers are recorded
             left = {} if record is None else record.throttles
@@ -130,7 +131,7 @@ def apply(
             _note_under_way(record)
             _refuse_too_much(record.changes, ceiling)
             _refuse_unapproved(record.plan_hash, approve)
-        _carry_out(connection, kept, record, limits, rate, patience, form)
+        _carry_out(connection, kept, record, limits, rate, seconds, form)
 
 
 def _refuse_dry_cancel(*, dry_run: bool, cancel: bool) -> None:

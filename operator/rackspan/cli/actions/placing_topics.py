@@ -10,7 +10,7 @@ from rackspan.cli.rendering.plan_document import levels_document
 from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console, print_hidden, span, table
-from rackspan.cli.shared.cluster_source import ClusterSource
+from rackspan.cli.shared.cluster_source import WITHOUT_TOPOLOGY, ClusterSource
 from rackspan.cli.shared.command_errors import CommandError
 from rackspan.cli.shared.options import MissingRackPolicy
 from rackspan.cli.shared.selection import TopologyOptions, broker_ids, infeasible, placers, refuse_absent
@@ -48,7 +48,7 @@ def place(
     _refuse_contradictions(placer, start_index, shift, seed)
     included = () if brokers is None else broker_ids("--brokers", [brokers])
     topology = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
-    found = ClusterSource(snapshot, bootstrap_server, command_config).read()
+    found = ClusterSource(snapshot, bootstrap_server, command_config, hint=WITHOUT_TOPOLOGY).read()
     tree = topology.tree_with_missing_racks(found)  # the placer decides whether racks are needed
     refuse_absent("--brokers", included, tree.ids.tolist())
     only = tuple(map(str, included))

@@ -19,7 +19,7 @@ from rackspan.cli.rendering.tables import console
 from rackspan.cli.shared.command_errors import CommandError, ExitCode, ending_with
 from rackspan.cli.shared.kept_scans import scan_packages
 from rackspan.cli.shared.options import refuse_alone, typed_options
-from rackspan.cli.shared.quantities import producers_of
+from rackspan.cli.shared.quantities import producers_of, seconds_of
 from rackspan.cli.shared.scan_files import page_of, write_file
 from rackspan.cli.shared.selection import first_of, level_names
 from rackspan.cli.shared.topology_access import topology_key
@@ -64,7 +64,7 @@ def scan(
     page: Path | None,
     publish: bool,
     watch: bool,
-    timeout: float,
+    timeout: str,
     engine: EngineChoice,
     master: str | None,
     driver_memory: str,
@@ -76,9 +76,10 @@ def scan(
     names = level_names(levels)
     _refuse_contradictions(typed_options(context), snapshot, engine)
     _refuse_files(report, page)
+    patience = seconds_of("--timeout", timeout)
     key = None if topology is None else topology_key(topology)
     if watch and key is not None:
-        code = _watched(key, kubeconfig, timeout, output)
+        code = _watched(key, kubeconfig, patience, output)
         raise typer.Exit(ExitCode.FINE if exit_zero else code)
     request = ScanRequest(
         snapshot=None if snapshot is None else Path(snapshot),

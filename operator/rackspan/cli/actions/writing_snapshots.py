@@ -9,7 +9,7 @@ from msgspec.json import decode
 from rackspan.cli.rendering.output_formats import Format
 from rackspan.cli.rendering.printed_documents import print_document, printed_json
 from rackspan.cli.rendering.tables import console, count, table
-from rackspan.cli.shared.cluster_source import ClusterSource
+from rackspan.cli.shared.cluster_source import WITHOUT_TOPOLOGY, ClusterSource
 from rackspan.core.rack_path import RackPathError, domain_name, parse_rack
 from rackspan.core.snapshot import NONE, Partitions, Snapshot
 from rackspan.core.text import plural, size
@@ -25,7 +25,7 @@ def snapshot(
     output: Format,
 ) -> None:
     """Carry out `rackspan snapshot` with these options. Raises CommandError."""
-    found = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs).read()
+    found = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs, WITHOUT_TOPOLOGY).read()
     if output is Format.JSON:
         sys.stdout.writelines(map(printed_json, snapshot_lines(found)))
     elif output is Format.YAML:

@@ -79,9 +79,12 @@ def apply(
         typer.Option(metavar="BYTES", rich_help_panel=_PANEL, help="Refuse a plan that copies more, such as 2TB."),
     ] = None,
     patience: Annotated[
-        float,
-        typer.Option(min=1, metavar="SECONDS", help="Stop after this time without a completed step or a copied byte."),
-    ] = 600,
+        str,
+        typer.Option(
+            metavar="TIME",
+            help="Stop after this time without a completed step or a copied byte, such as 90s or 1h30m.",
+        ),
+    ] = "10m",
     journal: options.Journal = None,
     output: options.ProgressOutput = ProgressFormat.TABLE,
 ) -> None:

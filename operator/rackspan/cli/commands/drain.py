@@ -1,5 +1,6 @@
 """The options of `rackspan drain`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -49,10 +50,21 @@ def drain(
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait until the brokers hold no replica.")] = False,
     timeout: Annotated[
-        str | None, typer.Option(metavar="TIME", help="With --wait or --approve: give up after this time, such as 2h.")
+        str | None,
+        typer.Option(metavar="TIME", help="With --wait or --approve: give up after this time, such as 90s or 1h30m."),
     ] = None,
-    bootstrap_server: options.BootstrapServer = None,
-    command_config: options.CommandConfig = None,
+    bootstrap_server: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT,…",
+            callback=options.servers,
+            help="With --wait: until these servers of Kafka report no replica there, too; several with commas.",
+        ),
+    ] = None,
+    command_config: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", parser=options.path, help="With --bootstrap-server: client properties for it."),
+    ] = None,
     output: options.Output = Format.TABLE,
 ) -> None:
     """Drain brokers, or all brokers of a rack: add them to the drains of a RackTopology.

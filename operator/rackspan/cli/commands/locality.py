@@ -44,7 +44,9 @@ def locality(
     missing_rack_policy: options.MissingRacks = options.MissingRackPolicy.FAIL,
     sample: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Measure bytes per second: read offsets twice, this time apart."),
+        typer.Option(
+            metavar="TIME", help="Measure bytes per second: read offsets twice, this time apart, such as 60s."
+        ),
     ] = None,
     price_per_gb: Annotated[
         float | None,

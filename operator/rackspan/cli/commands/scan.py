@@ -89,7 +89,9 @@ def scan(
             help="With --topology: let the operator run the scan as the RackTopology says, and wait for the report.",
         ),
     ] = False,
-    timeout: Annotated[float, options.cluster_option(min=1, help="With --watch: the most seconds to wait.")] = 900,
+    timeout: Annotated[
+        str, options.cluster_option(metavar="TIME", help="With --watch: give up after this time, such as 90s or 1h30m.")
+    ] = "15m",
     engine: Annotated[
         EngineChoice,
         _engine_option(

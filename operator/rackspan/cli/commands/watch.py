@@ -22,7 +22,12 @@ def watch(
     context: typer.Context,
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
-    topology: options.TopologyName = None,
+    topology: Annotated[
+        str | None,
+        options.cluster_option(
+            metavar="NAMESPACE/NAME", is_eager=True, help="A RackTopology: the Reassignment of it that is carried out."
+        ),
+    ] = None,
     kubeconfig: options.Kubeconfig = None,
     once: Annotated[bool, typer.Option("--once", help="Print the present progress and exit.")] = False,
     journal: options.Journal = None,

@@ -15,6 +15,8 @@ from rackspan.core.topology import BrokerLocation
 from rackspan.snapshots import SnapshotError, read_log_dirs, read_snapshot
 from rackspan.snapshots.reader import Advance, shown_name
 
+WITHOUT_TOPOLOGY = "pass --snapshot FILE, or --bootstrap-server HOST:PORT"
+
 
 @dataclass(frozen=True, slots=True)
 class ClusterSource:
@@ -24,6 +26,8 @@ class ClusterSource:
     bootstrap_server: str | None
     command_config: Path | None
     log_dirs: str | None = None
+    hint: str = "pass --snapshot FILE, --bootstrap-server HOST:PORT or --topology NAMESPACE/NAME"
+    """The options of the command that name a cluster, for the error that it has none or several."""
 
     @property
     def live(self) -> bool:
@@ -70,7 +74,7 @@ class ClusterSource:
             both = "only one of --snapshot and --bootstrap-server can be used"
             raise CommandError(
                 both if self.snapshot is not None else "the cluster is missing",
-                "pass --snapshot FILE, or --bootstrap-server HOST:PORT",
+                self.hint,
             )
         if self.command_config is not None and not self.live:
             raise CommandError("--command-config is for --bootstrap-server", "leave it out with a snapshot file")

@@ -35,7 +35,9 @@ class Connection:
         from rackspan.kafka.command_config import SETTINGS, CommandConfigError, command_properties  # noqa: PLC0415
 
         if servers is None:
-            raise CommandError("the cluster is missing", "pass --bootstrap-server HOST:PORT")
+            raise CommandError(
+                "the cluster is missing", "pass --bootstrap-server HOST:PORT, or --topology NAMESPACE/NAME"
+            )
         try:
             return cls(servers, command_properties(servers, command_config), SETTINGS)
         except CommandConfigError as error:

@@ -62,7 +62,7 @@ _MOST_PORT = 65_535
 _OPTION = re.compile("--[a-z-]+")
 
 
-def _servers(given: str | None) -> str | None:
+def servers(given: str | None) -> str | None:
     """Raise CommandError for a text that is not a list of servers, before a client tries until its timeout."""
     for server in [] if given is None else given.split(","):
         found = _SERVER.fullmatch(server.strip())
@@ -132,7 +132,7 @@ SnapshotFile = Annotated[
 ]
 BootstrapServer = Annotated[
     str | None,
-    cluster_option(metavar="HOST:PORT,…", callback=_servers, help="Ask a live cluster instead; several with commas."),
+    cluster_option(metavar="HOST:PORT,…", callback=servers, help="The servers of a live cluster; several with commas."),
 ]
 CommandConfig = Annotated[
     Path | None,
@@ -148,7 +148,7 @@ TopologyName = Annotated[
         "--topology",
         metavar="NAMESPACE/NAME",
         is_eager=True,
-        help="Use a RackTopology instead: live Kafka, with racks from nodes and requirements from KafkaTopics.",
+        help="A RackTopology: live Kafka, with racks from nodes and requirements from KafkaTopics.",
     ),
 ]
 RequiredTopology = Annotated[

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from rackspan.cli.shared.command_errors import CommandError
+from rackspan.core.durations import seconds_in
 from rackspan.core.reassignment import Adaptive
 
 _UNITS = {
@@ -20,7 +21,6 @@ _UNITS = {
 }
 _QUANTITY = re.compile(r"([0-9]{1,18})(?:\.([0-9]{1,3}))? ?([A-Za-z]*)(/s)?", re.ASCII)
 _MOST = 2**63 - 1
-_DURATION = re.compile(r"(?:([0-9]{1,6})h)?(?:([0-9]{1,6})m)?(?:([0-9]{1,6})s)?", re.ASCII)
 _ADAPTIVE = "adaptive"
 _MOST_RACKS, _MOST_PRODUCERS = 100, 10**6
 _SHARE = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,6})?)(%?)", re.ASCII)
@@ -52,13 +52,11 @@ def throttle_of(option: str, text: str) -> int | Adaptive:
         raise CommandError(f'{option} "{text}": the floor is above the ceiling') from None
 
 
-def seconds_of(option: str, text: str) -> int:
-    """Read `10s`, `5m`, `1h30m` as seconds, at least one. Raises CommandError."""
-    found = _DURATION.fullmatch(text.strip())
-    hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
-    total = 3600 * hours + 60 * minutes + seconds
-    if not total:
-        raise CommandError(f'{option} "{text}": write a time of a second or more and its unit, such as 10s or 1h30m')
+def seconds_of(option: str, text: str) -> float:
+    """Read `90`, `10s`, `15m` or `1h30m` as seconds, at least one. Raises CommandError."""
+    total = seconds_in(text.strip())
+    if total is None or total < 1:
+        raise CommandError(f'{option} "{text}": write a time of a second or more, such as 90, 10s or 1h30m')
     return total
 
 
