@@ -68,6 +68,14 @@ def test_closed_pipe_is_not_an_error_and_does_not_change_the_exit_code(tmp_path,
         assert process.wait(600) == code
 
 
+@pytest.mark.parametrize("arguments", ["--help", "status --help", "report --help", "import cluster --help"])
+def test_help_in_a_closed_pipe_ends_with_0_and_without_an_error(arguments):
+    done = subprocess.run(
+        ["bash", "-c", f"{BIN}/rackspan {arguments} | true; exit ${{PIPESTATUS[0]}}"], check=False, capture_output=True
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
 @pytest.mark.parametrize(
     "arguments", [["check", "--snapshot", "-"], ["check", "--snapshot", "-", "-o", "json"], ["--help"]]
 )

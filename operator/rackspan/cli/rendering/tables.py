@@ -21,10 +21,6 @@ class _Screen(Console):
         """Escape the text of cells and lines, because much of it comes from clusters, files and arguments."""
         return super().render_str(shown(text), **style)
 
-    def on_broken_pipe(self) -> None:
-        """Leave the error to the command, because rich would end the process with exit code 1."""
-        raise BrokenPipeError
-
 
 def console() -> Console:
     """Return a console for standard output. Without a terminal its width is unlimited, so that each row is one line."""

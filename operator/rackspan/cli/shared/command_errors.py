@@ -130,11 +130,23 @@ class OneLineErrors(TyperGroup):
             raise CommandError("standard output is closed", "send it to a file, or to /dev/null", ExitCode.OUTPUT)
         with ending_with(ExitCode.FINE):
             return super().make_context(*arguments, **extra)
+        raise typer.Exit  # a reader such as `head` has closed the pipe
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, and flush its output."""
         with ending_with(ExitCode.FINE):
             return super().invoke(ctx)
+
+
+@contextmanager
+def _closed_pipe_as_error() -> Iterator[None]:
+    """Raise BrokenPipeError where rich, which prints tables and `--help`, would end the process with exit code 1."""
+    try:
+        yield
+    except SystemExit as error:
+        if isinstance(error.__context__, BrokenPipeError):
+            raise error.__context__ from None
+        raise
 
 
 @contextmanager
@@ -147,7 +159,8 @@ def ending_with(code: int) -> Iterator[None]:
     ending = None if code == ExitCode.FINE else typer.Exit(code)
     try:
         try:
-            yield
+            with _closed_pipe_as_error():
+                yield
         except typer.Exit as exit_:
             ending = exit_
         sys.stdout.flush()
@@ -166,7 +179,8 @@ def ending_with(code: int) -> Iterator[None]:
 def printing_first() -> Iterator[None]:
     """Print within this context what the user must see before anything changes. Raises CommandError if that fails."""
     try:
-        yield
+        with _closed_pipe_as_error():
+            yield
         sys.stdout.flush()
     except OSError as error:
         print_no_more()
