@@ -1,6 +1,7 @@
 """The `rackspan` command. `rack-id` starts without the imports of the other commands."""
 
 import gc
+import io
 import signal
 import sys
 
@@ -24,6 +25,16 @@ The plan of one tenant is computed in a thread, and a request of another tenant 
 
 def main() -> None:
     """Run the command with the process's arguments, and exit."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # during an import; later the command handles it
+        sys.exit(child_process.INTERRUPTED)
+
+
+def _run() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # None if it is closed
+            stream.reconfigure(encoding="utf-8")  # in any locale: other commands read the result
     if sys.argv[1:2] == [rack_id.NAME]:
         sys.exit(rack_id.main(sys.argv[2:]))
     if sys.argv[1:2] == [_OPERATOR]:

@@ -18,6 +18,8 @@ from rackspan.core.text import shown
 
 CRASHED: Final = 71
 """The exit code, EX_OSERR of sysexits.h."""
+INTERRUPTED: Final = 128 + signal.SIGINT
+"""The exit code after Ctrl-C."""
 DETAILED: Final = "--detailed-exitcode"
 """With this option, the exit code of every error is 1."""
 _CRASHES = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGSYS})
@@ -65,7 +67,7 @@ def outlive_standard_error() -> None:
         stream: BinaryIO = os.fdopen(2, "wb")
     else:
         stream = sys.stderr.buffer
-    sys.stderr = _StandardError(stream, errors="backslashreplace", line_buffering=True)
+    sys.stderr = _StandardError(stream, encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
 
 def _end_with(parent: int) -> None:

@@ -5,6 +5,7 @@ So it is separate from the other commands, and imports only the standard library
 """
 
 import argparse
+import os
 import re
 import sys
 import time
@@ -19,6 +20,7 @@ NAME = "rack-id"
 SUMMARY = "Print the rack id of a node, from the file that the operator publishes."
 
 _NOT_FOUND = 1
+_NOT_WRITTEN = 74  # EX_IOERR of sysexits.h
 _KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,99}")
 _POLL_SECONDS = 0.5
 _PRINTED = range(0x21, 0x7F)
@@ -30,7 +32,8 @@ examples:
   rackspan rack-id --nodes-file nodes --node n1 --format properties --key client.rack >> client.properties
   rackspan rack-id --nodes-file nodes --node n1 --format env --key CLIENT_RACK > rack.env
 
-exit codes: 0 found; 1 the file or the node's line was not there within --wait; 2 wrong options
+exit codes: 0 found; 1 the file or the node's line was not there within --wait; 2 wrong options;
+  74 the rack id could not be written
 """
 
 
@@ -51,7 +54,9 @@ def look_up(nodes_file: Path, node: str) -> str:
             f"there is no {nodes_file}: is the ConfigMap of the RackTopology's racks mounted there?"
         ) from error
     except (OSError, UnicodeDecodeError) as error:
-        raise RackNotFoundError(f"{nodes_file} cannot be read: {error}") from error
+        raise RackNotFoundError(
+            f"{nodes_file} cannot be read: {getattr(error, 'strerror', 'it is not UTF-8')}"
+        ) from error
     except RackFileError as error:
         raise RackNotFoundError(f"{nodes_file}, {error}") from error
     if found is None:
@@ -95,8 +100,22 @@ def main(arguments: Sequence[str]) -> int:
     except RackNotFoundError as error:
         print(f"rackspan: {error}", file=sys.stderr)
         return _NOT_FOUND
-    print(formatted(rack, options.format, options.key))
-    return 0
+    return _print(formatted(rack, options.format, options.key))
+
+
+def _print(line: str) -> int:
+    """Print the line, and return the exit code. Without the line, a broker would start without a rack."""
+    why = "standard output is closed"
+    if sys.stdout is not None:
+        try:
+            print(line, flush=True)
+        except OSError as error:
+            why = error.strerror or str(error)
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python tries again at exit
+        else:
+            return 0
+    print(f"rackspan: the rack id cannot be written: {why}", file=sys.stderr)
+    return _NOT_WRITTEN
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -111,6 +111,20 @@ def test_invalid_options_exit_with_code_2(arguments):
     assert ended.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("redirection", "why"), [(">/dev/full", "No space left on device"), (">&-", "standard output is closed")]
+)
+def test_rack_id_that_cannot_be_written_is_one_line_and_exit_code_74(nodes, redirection, why):
+    command = f"{sys.executable} -m rackspan rack-id --nodes-file {nodes} --node n1 {redirection}"
+    done = subprocess.run(command, shell=True, check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (74, f"rackspan: the rack id cannot be written: {why}\n")
+
+
+def test_file_that_is_a_directory_is_reported_without_an_error_number(tmp_path):
+    with pytest.raises(RackNotFoundError, match=f"^{tmp_path} cannot be read: Is a directory$"):
+        look_up(tmp_path, "n1")
+
+
 def test_rack_file_has_space_for_5000_nodes_and_rejects_20000():
     name, rack = "ip-10-101-202-{:03}.eu-central-1.compute.internal", "/eu-central-1/eu-central-1a/rack-17"
     assert len(rack_file({name.format(number): rack for number in range(5_000)}, "")) < LARGEST // 2

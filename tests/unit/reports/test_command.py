@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from dev import example_scan
-from tests.support.command import cli
+from tests.support.command import cli, cluster, topic
 
 from rackspan.cli.shared.scan_files import write_file
 from rackspan.reports.document import decode, encode
@@ -82,6 +82,35 @@ def test_two_commands_that_write_one_page_at_once_both_write_all_of_it(file, tmp
     write_file(page, "of the first command")
     assert page.read_text() == "of the first command"
     assert {path.name for path in tmp_path.iterdir()} == {"scan.html", "scan.json"}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "scan --synthetic 10 --report full",
+        "report export scan.json --page full",
+        "import cluster --snapshot prod.json --topology-ref main --output-dir . --overwrite",
+    ],
+)
+def test_full_disk_below_a_written_file_gives_exit_code_74_and_names_the_file(file, tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prod.json").write_text(json.dumps(cluster(topic("full", [0, 1]))))
+    for name in ("full", "full.yaml"):
+        (tmp_path / name).symlink_to("/dev/full")
+    ran = cli(*line.split())
+    assert (ran.code, ran.error) == (74, f"full{'.yaml' * ('import' in line)}: No space left on device")
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["report fleet scan.json --pages there", "import cluster --snapshot prod.json --topology-ref a --output-dir there"],
+)
+def test_folder_that_is_a_file_is_an_error_that_says_so(file, tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prod.json").write_text(json.dumps(cluster(topic("a", [0, 1]))))
+    (tmp_path / "there").touch()
+    ran = cli(*line.split())
+    assert (ran.code, ran.error) == (2, "there: is not a directory")
 
 
 def test_interrupted_write_leaves_no_file(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from rackspan.api.reasons import Reason
-from rackspan.child_process import CRASHED, DETAILED
+from rackspan.child_process import CRASHED, DETAILED, INTERRUPTED
 from rackspan.cli.rendering.stderr_lines import print_error, print_no_more
 from rackspan.reconcile.failures import Failure, FailureError, KafkaSetting, Remedy
 
@@ -39,6 +39,7 @@ class ExitCode(IntEnum):
     DEFECT = 70  # EX_SOFTWARE of sysexits.h
     CRASHED = CRASHED
     OUTPUT = 74  # EX_IOERR
+    INTERRUPTED = INTERRUPTED
 
 
 class DetailedExitCode(IntEnum):
@@ -113,7 +114,7 @@ class OneLineErrors(TyperGroup):
             used = _report_usage(error)
             code = failed or used
         except (typer.Abort, KeyboardInterrupt):
-            code = 130
+            code = ExitCode.INTERRUPTED
         except Exception as error:
             if given[:1] == ["operator"] or os.environ.get("RACKSPAN_DEBUG"):
                 raise
@@ -187,6 +188,12 @@ def printing_first() -> Iterator[None]:
         raise CommandError(
             f"standard output: {error.strerror}; nothing was changed", "let something read all of it", ExitCode.OUTPUT
         ) from error
+
+
+def not_written(path: Path, error: OSError) -> CommandError:
+    """Return the error for a file that cannot be written, with the exit code of a full disk if it is one."""
+    code = ExitCode.OUTPUT if error.errno in _CANNOT_WRITE else ExitCode.BAD_INPUT
+    return CommandError(f"{path}: {error.strerror or error}", code=code)
 
 
 def called_as() -> str:

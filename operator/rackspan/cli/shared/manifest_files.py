@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from rackspan.cli.shared.command_errors import CommandError
-from rackspan.cli.shared.scan_files import write_file
+from rackspan.cli.shared.command_errors import CommandError, not_written
+from rackspan.cli.shared.scan_files import make_folder, write_file
 from rackspan.imports.manifest_documents import Documents, read_documents
 from rackspan.snapshots import SnapshotError
 from rackspan.snapshots.reader import STDIN, read_bytes, shown_name
@@ -60,7 +60,7 @@ def write_new_files(directory: Path, texts: Mapping[Path, str], *, overwrite: bo
     try:
         for path, text in texts.items():
             target = directory / path
-            target.parent.mkdir(parents=True, exist_ok=True)
+            make_folder(target.parent)
             if overwrite:
                 write_file(target, text)
             else:
@@ -72,5 +72,5 @@ def write_new_files(directory: Path, texts: Mapping[Path, str], *, overwrite: bo
             with suppress(OSError):
                 target.unlink()
         if isinstance(error, OSError):
-            raise CommandError(f"{error.filename}: {error.strerror or error}") from error
+            raise not_written(target, error) from error
         raise

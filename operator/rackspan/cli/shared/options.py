@@ -231,7 +231,8 @@ _EXIT_CODES = (
     "Exit codes: 0 fine, 1 not compliant (check), a severe finding (scan, status) or remote reads "
     "(locality --fail-above), 2 bad input or what cannot be done, "
     "3 Kafka or the API server did not answer or refused, 4 a plan is not carried out whole (apply, watch, drain), "
-    "5 no plan moves what is left (drain), 70 a defect of rackspan, 71 a crash, 74 the result could not be written."
+    "5 no plan moves what is left (drain), 70 a defect of rackspan, 71 a crash, 74 the result could not be written, "
+    "130 Ctrl-C."
 )
 
 

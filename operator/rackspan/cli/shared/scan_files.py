@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from rackspan.cli.shared.command_errors import CommandError
+from rackspan.cli.shared.command_errors import CommandError, not_written
 from rackspan.reports.document import SCHEMA, ScanDocument, decode
 from rackspan.reports.page.fleet import FleetRow
 
@@ -39,10 +39,7 @@ def write_fleet(folder: Path, rows: Sequence[FleetRow]) -> None:
     """Write the page of each cluster, then index.html, which links to the pages. Raises CommandError."""
     with _page_packages():
         from rackspan.reports.page.fleet_page import render_fleet  # noqa: PLC0415
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CommandError(f"{folder}: {error.strerror or error}") from error
+    make_folder(folder)
     for row in rows:
         write_file(folder / row.page, page_of(row.scan))
     write_file(folder / "index.html", render_fleet(rows))
@@ -56,6 +53,16 @@ def _page_packages() -> Iterator[None]:
         raise CommandError(
             "the page of a scan is drawn with Bokeh, which is not installed", "pip install 'rackspan[page]'"
         ) from error
+
+
+def make_folder(path: Path) -> None:
+    """Create a folder, unless it is there. Raises CommandError."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise CommandError(f"{path}: is not a directory") from error
+    except OSError as error:
+        raise not_written(path, error) from error
 
 
 def write_file(path: Path, text: str) -> None:
@@ -72,7 +79,7 @@ def write_file(path: Path, text: str) -> None:
         scratch.write_text(text, encoding="utf-8")
         scratch.replace(target)
     except OSError as error:
-        raise CommandError(f"{path}: {error.strerror or error}") from error
+        raise not_written(path, error) from error
     finally:
         with suppress(OSError):
             scratch.unlink(missing_ok=True)
