@@ -9,6 +9,9 @@ import asyncio
 import contextlib
 import json
 import math
+import os
+import socket
+import ssl
 import time
 from http import HTTPStatus
 from types import MappingProxyType
@@ -421,15 +424,31 @@ class Rest:
         return await asyncio.shield(change)
 
     def _unreachable(self, method: str, path: str, error: Exception) -> FailureError:
+        where = urlsplit(self._api.configuration.host).netloc.rpartition("@")[2]  # without user name and password
+        if isinstance(error, aiohttp.ClientConnectorError):
+            return FailureError(_failure(f"the API server at {where} cannot be reached{_cause(error)}"))
         if str(error):
             return FailureError(_failure(f"{method} {path}: {type(error).__name__}: {error}"))
-        where = urlsplit(self._api.configuration.host).netloc.rpartition("@")[2]  # without user name and password
         return FailureError(_failure(f"the API server at {where} has not answered in time: {method} {path}"))
 
     def _on_end(self, change: asyncio.Future[Any]) -> None:
         self._changes.discard(change)
         if not change.cancelled():
             change.exception()  # marks it as retrieved, because the task that would do that may have ended
+
+
+def _cause(error: aiohttp.ClientConnectorError) -> str:
+    """Return why there is no connection, to end a sentence with."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        wrong = error.certificate_error
+        return f": its certificate is not trusted: {getattr(wrong, 'verify_message', '') or wrong}"
+    over = f" over the proxy {error.host}:{error.port}" if isinstance(error, aiohttp.ClientProxyConnectionError) else ""
+    found = error.os_error
+    if (
+        isinstance(found, ssl.SSLError | socket.gaierror) or not found.errno
+    ):  # whose numbers are not those of the system
+        return f"{over}: {found.strerror or found}"
+    return f"{over}: {os.strerror(found.errno)}"
 
 
 def _decoded(text: bytes) -> dict[str, Any]:

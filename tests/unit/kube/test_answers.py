@@ -3,6 +3,7 @@
 from unittest.mock import Mock
 
 import pytest
+from kubernetes.aio import client
 from tests.unit.kube.recording import Answer, RecordingApi
 
 from rackspan.api.meta import ObjectKey
@@ -219,3 +220,30 @@ async def test_a_level_called_broker_fails_what_reads_the_topology():
     failure = await _failure(stored, call=lambda rest: read_scan_inputs_with(rest, ObjectKey("shop", "prod")))
     assert (failure.reason, failure.remedy) == (Reason.INVALID_SPEC, Remedy.SPEC)
     assert 'RackTopology shop/prod: spec.levels: the level "broker"' in failure.message
+
+
+@pytest.mark.parametrize(
+    ("server", "proxy", "sentence"),
+    [
+        ("https://127.0.0.1:1", None, "the API server at 127.0.0.1:1 cannot be reached: Connection refused"),
+        ("https://localhost:1", None, "the API server at localhost:1 cannot be reached: Connection refused"),
+        (
+            "https://none.invalid:6443",
+            None,
+            "the API server at none.invalid:6443 cannot be reached: Name or service not",
+        ),
+        (
+            "https://me:secret@none.invalid",
+            "http://127.0.0.1:1",
+            "the API server at none.invalid cannot be reached over the proxy 127.0.0.1:1: Connection refused",
+        ),
+    ],
+)
+async def test_api_server_that_cannot_be_reached_is_named_with_the_cause(server, proxy, sentence):
+    settings = client.Configuration(host=server)
+    settings.proxy = proxy
+    rest = Rest(client.ApiClient(settings))
+    with pytest.raises(FailureError) as told:
+        await rest.get("list", TOPICS.collection())
+    await rest.close()
+    assert str(told.value).startswith(sentence)

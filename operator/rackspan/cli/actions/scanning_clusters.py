@@ -10,6 +10,7 @@ from msgspec import to_builtins
 
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import ScanState
+from rackspan.api.reasons import Reason
 from rackspan.cli.rendering.output_formats import Format
 from rackspan.cli.rendering.printed_documents import print_document
 from rackspan.cli.rendering.progress import step
@@ -29,7 +30,15 @@ from rackspan.jobs.scan.scan_request import ScanRequest
 from rackspan.reports.document import WORKER_CRASHED, ScanDocument, ScanOutcome, encode
 from rackspan.snapshots.reader import STDIN, shown_name
 
-_REASONS_OF_KAFKA = frozenset({"KafkaUnavailable", "KafkaUnreachable", "AuthenticationFailed"})
+_REASONS_OF_SERVERS = frozenset(
+    {
+        "KafkaUnavailable",
+        "KafkaUnreachable",
+        "AuthenticationFailed",
+        Reason.API_SERVER_UNREACHABLE,
+        Reason.NOT_AUTHORIZED,
+    }
+)
 _CLUSTERS = ("--snapshot", "--bootstrap-server", "--topology", "--synthetic")
 _IS_FOR = (
     ("--command-config", "--bootstrap-server"),
@@ -216,6 +225,6 @@ def _exit_code(found: Sequence[ScanDocument]) -> ExitCode:
         reasons = {document.reason for document in lost}
         if WORKER_CRASHED in reasons:
             return ExitCode.CRASHED
-        return ExitCode.KAFKA if reasons <= _REASONS_OF_KAFKA else ExitCode.BAD_INPUT
+        return ExitCode.KAFKA if reasons <= _REASONS_OF_SERVERS else ExitCode.BAD_INPUT
     alarming = any(document.summary.by_severity.get(severity, 0) for document in found for severity in ALARMING)
     return ExitCode.OUT_OF_COMPLIANCE if alarming else ExitCode.FINE
