@@ -60,6 +60,7 @@ app = typer.Typer(
     help="Kafka topics whose replicas survive the loss of a rack, a zone or a data centre.",
     epilog="Every command has examples in its --help. --install-completion teaches your shell the options.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"]},  # of all commands, as rack-id has both
     rich_markup_mode=MARKUP,
     pretty_exceptions_enable=False,
 )

@@ -35,7 +35,7 @@ def every(number: int, noun: str) -> str:
 def few(names: Sequence[str], most: int = 10) -> str:
     """Return `a, b` or `a, b and 7 more`: the first `most` names and the number of the others."""
     more = len(names) - most
-    return ", ".join(names[:most]) + (f" and {more} more" if more > 0 else "")
+    return ", ".join(names[:most]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def size(number: float | None, unknown: str = "unknown") -> str:
@@ -43,7 +43,7 @@ def size(number: float | None, unknown: str = "unknown") -> str:
     if number is None:
         return unknown
     value, unit = float(number), 0
-    while value >= _KIBI and unit < len(_UNITS) - 1:
+    while round(value, min(unit, 1)) >= _KIBI and unit < len(_UNITS) - 1:
         value, unit = value / _KIBI, unit + 1
     return f"{value:,.0f} B" if unit == 0 else f"{value:,.1f} {_UNITS[unit]}"
 

@@ -787,6 +787,25 @@ def test_help_of_an_option_says_instead_only_if_the_command_has_another_option_f
     assert "With --wait" in rackspan("drain", "--help").out.partition("--bootstrap-server")[2]
 
 
+@pytest.mark.parametrize("words", ["", "status", "report", "report open", "import cluster", "rack-id"])
+def test_help_has_a_short_option(rackspan, words):
+    assert rackspan(*words.split(), "-h").out == rackspan(*words.split(), "--help").out != ""
+
+
+@pytest.mark.parametrize("words", ["report", "history", "import", "release"])
+def test_help_of_each_group_has_an_example_and_the_exit_codes(rackspan, words):
+    told = rackspan(words, "--help").out
+    assert f"$ rackspan {words} " in told
+    assert "Exit codes: 0 fine" in told
+
+
+def test_absent_broker_that_a_plan_refuses_is_named_in_one_sentence(rackspan, snapshot):
+    file = snapshot(cluster(topic("orders", [0, 9])))
+    sentence = "broker 9 holds replicas and is not among the brokers"
+    assert rackspan("plan", "--snapshot", file).err.count(sentence) == 1
+    assert rackspan("check", "--snapshot", file).err == f"warning: prod.json: {sentence}\n"
+
+
 def test_unexpected_exception_is_reported_in_one_line_with_exit_code_70(rackspan, prod, monkeypatch):
     def broken(*_):
         raise RuntimeError("out of\nluck")

@@ -97,7 +97,7 @@ def test_full_disk_on_standard_output_is_reported_with_exit_code_74(arguments):
     [
         ("check --snapshot -", "error: standard input: is empty\n"),
         ("import strimzi -", "error: the files hold no topics\n"),
-        ("report export - -o json", "error: standard input: no scan document: "),
+        ("report export - -o json", "error: standard input: is empty\n"),
     ],
 )
 def test_closed_standard_input_is_treated_as_empty(arguments, error):

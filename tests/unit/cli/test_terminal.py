@@ -7,7 +7,10 @@ import pytest
 import yaml
 from tests.support.command import RACKS, cluster, topic
 
+from rackspan.cli.rendering.event_lines import EventLines
 from rackspan.cli.rendering.findings_table import FindingLine, print_findings
+from rackspan.cli.rendering.output_formats import Format
+from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.tables import console
 from rackspan.reports.texts import plain
 
@@ -129,6 +132,16 @@ def test_findings_table_is_escaped_and_limited_in_length(capsys):
     out = capsys.readouterr().out
     assert harmless(out)
     assert len(out) < 4 * LONGEST * 2
+
+
+@pytest.mark.parametrize(("term", "shown"), [("xterm", True), ("dumb", False)])
+def test_terminal_that_cannot_draw_gets_lines_in_place_of_a_bar(monkeypatch, capsys, term, shown):
+    monkeypatch.setenv("TERM", term)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    with step("reading") as reading:
+        assert reading._bar.disable is not shown
+    EventLines(Format.TABLE).repeat("waiting", "it waits", {})
+    assert (capsys.readouterr().out == "") is shown
 
 
 def _texts(value):

@@ -1,6 +1,6 @@
 """Human-readable numbers."""
 
-from rackspan.core.text import plural, size
+from rackspan.core.text import few, plural, size
 
 
 def test_plural_uses_the_singular_only_for_one():
@@ -11,3 +11,12 @@ def test_plural_uses_the_singular_only_for_one():
 def test_size_uses_binary_units():
     assert [size(number) for number in (None, 512, 1536, 3 * 2**40)] == ["unknown", "512 B", "1.5 KiB", "3.0 TiB"]
     assert size(None, "?") == "?"
+
+
+def test_size_that_is_rounded_up_to_a_unit_has_that_unit():
+    sizes = (1023, 1023.7, 2**20 - 1, 2**30 - 1)
+    assert [size(number) for number in sizes] == ["1,023 B", "1.0 KiB", "1.0 MiB", "1.0 GiB"]
+
+
+def test_number_of_names_left_out_has_separators():
+    assert few([*map(str, range(5_000))]).endswith(" and 4,990 more")

@@ -133,7 +133,7 @@ def test_export_of_standard_input_prints_yaml_markdown_and_csv(file):
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        ("", "scan.json: no scan document: Input data was truncated"),
+        ("{", "scan.json: no scan document: Input data was truncated"),
         ('{"schema": "rackspan.dev/scan/v9"}', "scan.json: no scan document: Invalid value 'rackspan.dev/scan/v9'"),
         ("[]", "scan.json: no scan document: Expected `object`, got `array`"),
         (b"\xff\xfe", "scan.json: no scan document: "),
@@ -148,8 +148,26 @@ def test_invalid_scan_document_is_rejected(tmp_path, monkeypatch, content, error
     assert ran.hint == "its schema has to be rackspan.dev/scan/v1"
 
 
+@pytest.mark.parametrize(
+    ("text", "error", "hint"),
+    [
+        ("", "scan.json: is empty", ""),
+        (
+            json.dumps(cluster(topic("orders", [0, 1]))),
+            "scan.json: is a snapshot and no scan document",
+            "rackspan scan --snapshot scan.json --report FILE writes one",
+        ),
+    ],
+)
+def test_file_in_place_of_a_scan_document_is_named_for_what_it_is(tmp_path, monkeypatch, text, error, hint):
+    monkeypatch.chdir(tmp_path)
+    Path("scan.json").write_text(text)
+    ran = cli("report", "export", "scan.json", "-o", "json")
+    assert (ran.code, ran.error, ran.hint) == (2, error, hint)
+
+
 def test_unreadable_file_unwritable_page_or_missing_output_is_an_error(file, tmp_path):
-    assert cli("report", "open", tmp_path / "none.json").error.endswith("none.json: No such file or directory")
+    assert cli("report", "open", tmp_path / "none.json").error.endswith("none.json: there is no such file")
     ran = cli("report", "export", file, "--page", tmp_path / "none" / "scan.html")
     assert (ran.code, ran.error.endswith("scan.html: No such file or directory")) == (2, True)
     ran = cli("report", "export", file)

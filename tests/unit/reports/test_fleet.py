@@ -134,7 +134,7 @@ def test_index_page_links_only_to_the_page_of_each_cluster(files, tmp_path):
     [
         ((), "say which scans"),
         (("a.json", "--history", "h"), "say which scans: only one of FILE and --history can be used"),
-        (("nowhere.json",), "nowhere.json: No such file"),
+        (("nowhere.json",), "nowhere.json: there is no such file"),
         (("--history", "empty"), "holds no scans"),
     ],
 )
@@ -148,7 +148,7 @@ def test_missing_conflicting_or_unreadable_scans_are_an_error(tmp_path, monkeypa
 def test_folder_of_pages_that_cannot_be_created_is_an_error(files):
     ran = cli("report", "fleet", *files, "--pages", files[0])
     assert ran.code == 2
-    assert ran.err.startswith(f"error: {files[0]}: File exists")
+    assert ran.err.startswith(f"error: {files[0]}: is not a directory")
 
 
 def test_sparkline_falls_with_the_share_of_compliant_partitions():

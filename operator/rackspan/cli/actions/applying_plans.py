@@ -156,7 +156,7 @@ def _note_created(files: JudgedFiles) -> None:
 def _feasible(made: Plan) -> Plan:
     if made.problems:
         first = made.problems[0]
-        more = f"; and {len(made.problems) - 1} more like that" if len(made.problems) > 1 else ""
+        more = f"; and {len(made.problems) - 1:,} more like that" if len(made.problems) > 1 else ""
         raise CommandError(
             f"{str(first).removesuffix(f': {first.smallest_change}')}{more}",
             f"{first.smallest_change}; rackspan moves nothing until all of it is possible",

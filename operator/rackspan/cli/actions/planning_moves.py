@@ -93,7 +93,8 @@ def plan(
         else:
             selected = TopologyOptions.of(levels, missing_rack_policy, drain_broker, drain_rack)
             source = ClusterSource(snapshot, bootstrap_server, command_config, log_dirs)
-            found = source.read() if filename else source.read_topics("to plan")
+            found = source.read_to_plan()
+            found = found if filename else source.with_topics(found, "to plan")
             connection = source.connection
             request, judged = request_by_options(
                 source,
@@ -175,4 +176,4 @@ def _print_problems(problems: Sequence[Problem], judged: JudgedFiles) -> None:
     for problem in problems[:_SENTENCES]:
         print_error(str(problem).removesuffix(f": {problem.smallest_change}"), problem.smallest_change)
     if len(problems) > _SENTENCES:
-        print_error(f"and {len(problems) - _SENTENCES} more like that", "-o json lists them all")
+        print_error(f"and {len(problems) - _SENTENCES:,} more like that", "-o json lists them all")

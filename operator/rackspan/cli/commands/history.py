@@ -9,7 +9,12 @@ from rackspan.cli.rendering.output_formats import RowsFormat
 from rackspan.cli.shared import options
 from rackspan.cli.shared.later_command import command_app
 
-app = command_app(name="history", help="Query and maintain the history of scans.", no_args_is_help=True)
+app = command_app(
+    name="history",
+    help="Query and maintain the history of scans.",
+    epilog=options.epilog('$ rackspan history sql /var/lib/rackspan "SELECT * FROM open_findings"'),
+    no_args_is_help=True,
+)
 
 
 @app.callback()

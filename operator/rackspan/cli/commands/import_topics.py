@@ -40,6 +40,7 @@ TOPICCTL_EPILOG = options.epilog(
 app = command_app(
     name="import",
     help="Write KafkaTopic manifests of existing topics. Applying them changes nothing in Kafka.",
+    epilog=options.epilog("$ rackspan import cluster --snapshot prod.json --topology-ref main > topics.yaml"),
     no_args_is_help=True,
 )
 
@@ -49,7 +50,10 @@ _manifests_option = options.in_panel("The manifests")
 Namespace = Annotated[
     str | None,
     _manifests_option(
-        metavar="NAME", help="The namespace of all manifests. Default: as it was; of a cluster's topics, --topology's."
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        help="The namespace of all manifests. Default: as it was; of a cluster's topics, --topology's.",
     ),
 ]
 AssignmentOption = Annotated[

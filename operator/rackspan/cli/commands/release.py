@@ -9,8 +9,8 @@ from rackspan.cli.shared import options
 from rackspan.cli.shared.later_command import command_app
 
 app = command_app()
-EPILOG = (
-    "Examples:\n\n$ rackspan release\n\n$ rackspan release --operator rackspan/rackspan\n\n$ rackspan release -n shop"
+EPILOG = options.epilog(
+    "$ rackspan release", "$ rackspan release --operator rackspan/rackspan", "$ rackspan release -n shop"
 )
 
 

@@ -28,7 +28,10 @@ FLEET_EPILOG = options.epilog(
 )
 
 app = command_app(
-    name="report", help="Show the result of a scan: as a page, as text, or for programs.", no_args_is_help=True
+    name="report",
+    help="Show the result of a scan: as a page, as text, or for programs.",
+    epilog=options.epilog("$ rackspan report open scan.json"),
+    no_args_is_help=True,
 )
 
 DocumentFile = Annotated[

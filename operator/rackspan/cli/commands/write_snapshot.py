@@ -1,5 +1,7 @@
 """The options of `rackspan snapshot`."""
 
+from typing import Annotated
+
 from rackspan.cli.actions import writing_snapshots
 from rackspan.cli.rendering.output_formats import Format
 from rackspan.cli.shared import options
@@ -20,7 +22,9 @@ def snapshot(
     bootstrap_server: options.BootstrapServer = None,
     command_config: options.CommandConfig = None,
     log_dirs: options.LogDirs = None,
-    output: options.Output = Format.JSON,
+    output: Annotated[
+        Format, options.output_option("--output", "-o", help="How to print it. Commands read json alone.")
+    ] = Format.JSON,
 ) -> None:
     """Write a cluster's brokers, racks and partitions to a file that other commands read instead of Kafka."""
     writing_snapshots.snapshot(**locals())

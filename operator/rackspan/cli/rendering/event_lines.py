@@ -1,7 +1,6 @@
 """The events of a long command: a bar on a terminal, lines without a terminal, an object per line for programs."""
 
 import json
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,6 +8,7 @@ from typing import Any
 
 from rackspan.cli.rendering.output_formats import Format
 from rackspan.cli.rendering.printed_documents import printed_json
+from rackspan.cli.rendering.progress import bars_are_shown
 from rackspan.cli.rendering.stderr_lines import print_no_more
 from rackspan.core.text import shown
 
@@ -39,7 +39,7 @@ class EventLines:
         if self._last.get(event) == sentence or now < self._printed.get(event, -QUIET_SECONDS) + QUIET_SECONDS:
             return
         self._last[event], self._printed[event] = sentence, now
-        if self._output is Format.JSON or not sys.stderr.isatty():
+        if self._output is Format.JSON or not bars_are_shown():
             self.report(event, sentence, document)
 
 

@@ -1,5 +1,6 @@
 """A progress bar on standard error: only on a terminal, and only once a step has taken a second."""
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -29,6 +30,11 @@ class ProgressStep:
         self._bar.update(self._task, completed=done, total=total)
 
 
+def bars_are_shown() -> bool:
+    """Whether standard error is a terminal that can draw a bar. On others, rich prints empty lines."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
+
+
 @contextmanager
 def step(description: str) -> Iterator[ProgressStep]:
     """Show a bar while the block runs, if that takes more than a second."""
@@ -40,7 +46,7 @@ def step(description: str) -> Iterator[ProgressStep]:
         TimeElapsedColumn(),
         console=console,
         transient=True,
-        disable=not sys.stderr.isatty(),
+        disable=not bars_are_shown(),
     )
     timer = threading.Timer(_PATIENCE_SECONDS, bar.start)
     timer.daemon = True

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from rackspan.cli.rendering.event_lines import LONGEST, QUIET_SECONDS, LastingLines
 from rackspan.cli.rendering.output_formats import Format
-from rackspan.cli.rendering.progress import ProgressStep, step
+from rackspan.cli.rendering.progress import ProgressStep, bars_are_shown, step
 from rackspan.core.text import plural, shown, size
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class ReassignmentProgress:
         if state == self._last and now < self._printed + QUIET_SECONDS:
             return
         self._last, self._printed = state, now
-        if self._output is Format.JSON or not sys.stderr.isatty():
+        if self._output is Format.JSON or not bars_are_shown():
             self._lines.report("finished" if seen.finished else "progress", sentence, self._document(seen, moved, rate))
 
     def report(self, event: str, message: str) -> None:

@@ -13,7 +13,7 @@ from rackspan.core.snapshot import Snapshot
 from rackspan.core.text import be, few
 from rackspan.core.topology import BrokerLocation
 from rackspan.snapshots import SnapshotError, read_log_dirs, read_snapshot
-from rackspan.snapshots.reader import Advance, shown_name
+from rackspan.snapshots.reader import shown_name
 
 WITHOUT_TOPOLOGY = "pass --snapshot FILE, or --bootstrap-server HOST:PORT"
 
@@ -49,12 +49,21 @@ class ClusterSource:
         return "did not answer" if self.live else f"{be(brokers)} not among the brokers"
 
     def read(self) -> Snapshot:
-        """Read the file, or ask the cluster. Raises CommandError."""
+        """Read the file, or ask the cluster. Warn of absent brokers that hold replicas. Raises CommandError."""
+        found = self.read_to_plan()
+        absent = () if self.live else [*map(str, found.unknown_brokers)]
+        if absent:
+            warn(f"{self.name}: {hold_replicas(absent, self.why_absent(len(absent)))}")
+        return found
+
+    def read_to_plan(self) -> Snapshot:
+        """Return the same without that warning, because a plan refuses these brokers. Raises CommandError."""
         self._refuse_contradictions()
         try:
             with step(f"reading {self.name}") as progress:
                 live = self.connection
-                found = self._read_file(progress.advance) if live is None else live.snapshot(progress.advance)
+                advance = progress.advance
+                found = read_snapshot(self.snapshot or "", advance) if live is None else live.snapshot(advance)
                 report_cordoned(found.brokers)
                 for sentence in rack_warnings(found.brokers):
                     warn(f"{self.name}: {sentence}")
@@ -64,7 +73,10 @@ class ClusterSource:
 
     def read_topics(self, purpose: str) -> Snapshot:
         """Read a cluster that has topics. `purpose` ends the error message, such as `to check`. Raises CommandError."""
-        found = self.read()
+        return self.with_topics(self.read(), purpose)
+
+    def with_topics(self, found: Snapshot, purpose: str) -> Snapshot:
+        """Return the cluster that was read. Raises CommandError as `read_topics` does."""
         if not len(found.partitions):
             raise CommandError(f"{self.name}: holds no topics, so there is nothing {purpose}")
         return found
@@ -78,13 +90,6 @@ class ClusterSource:
             )
         if self.command_config is not None and not self.live:
             raise CommandError("--command-config is for --bootstrap-server", "leave it out with a snapshot file")
-
-    def _read_file(self, advance: Advance) -> Snapshot:
-        found = read_snapshot(self.snapshot or "", advance)
-        absent = [*map(str, found.unknown_brokers)]
-        if absent:
-            warn(f"{self.name}: {hold_replicas(absent, self.why_absent(len(absent)))}")
-        return found
 
 
 def hold_replicas(brokers: Sequence[str], why: str) -> str:

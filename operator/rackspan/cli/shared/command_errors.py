@@ -5,12 +5,13 @@ Typer prints a usage error as a box of several lines, and any other error as a t
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import typer
 from typer.core import TyperGroup
@@ -25,6 +26,15 @@ _KUBECTL = "kubectl-"
 _CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 _OWN_SETTINGS = frozenset({KafkaSetting.PROPERTIES, KafkaSetting.TLS})
 _NOT_THERE = frozenset({Reason.TOPOLOGY_NOT_FOUND, Reason.SECRET_NOT_FOUND, Reason.INVALID_SPEC})
+_NUMBERS: Mapping[str, str] = {
+    "Input should be a valid integer": "a whole number",
+    "Unable to parse input string as an integer": "a whole number with fewer digits",
+    "Input should be a valid number": "a number",
+    "Input should be a finite number": "a finite number",
+    r"Input should be greater than or equal to (\S+)": r"a number from \2 on",
+    r"Input should be less than or equal to (\S+)": r"a number up to \2",
+}
+"""What typer says of numbers, in the words of pydantic, and what an option takes."""
 
 
 class ExitCode(IntEnum):
@@ -111,7 +121,7 @@ class OneLineErrors(TyperGroup):
             print_error(str(error), error.hint)
             code = failed or error.code
         except _UsageError as error:
-            used = _report_usage(error)
+            used = _report_usage(error, self._path(given))
             code = failed or used
         except (typer.Abort, KeyboardInterrupt):
             code = ExitCode.INTERRUPTED
@@ -124,6 +134,17 @@ class OneLineErrors(TyperGroup):
             )
             code = failed or ExitCode.DEFECT
         sys.exit(code if isinstance(code, int) else 0)
+
+    def _path(self, given: Sequence[str]) -> str:
+        """Return the program and the command that the arguments call. Some usage errors do not know their command."""
+        words, command = [called_as()], cast("Any", self)
+        for word in given:
+            command = getattr(command, "commands", {}).get(word)
+            if command is None:
+                break
+            words.append(word)
+            command = command.loaded(typer.Context(self)) if hasattr(command, "loaded") else command
+        return " ".join(words)
 
     def make_context(self, *arguments: Any, **extra: Any) -> Any:
         """Read the arguments, and flush the output of `--help`."""
@@ -204,15 +225,14 @@ def called_as() -> str:
     return "rackspan" if name in ("__main__.py", "") else name
 
 
-def _report_usage(error: Any) -> int:
-    context = getattr(error, "ctx", None)
+def _report_usage(error: Any, path: str) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
     else:
-        path = context.command_path if context is not None else called_as()
         message = " ".join(error.format_message().split())  # the choices are on lines of their own
-        print_error(
-            message.replace("Value error, ", "").rstrip("."), f"see {path} --help"
-        )  # some versions of typer add these
+        message = message.replace("Value error, ", "").rstrip(".")  # some versions of typer add these
+        for pattern, words in _NUMBERS.items():
+            message = re.sub(rf"^Invalid value for '(--[a-z-]+)'.*: {pattern}.*", rf"\1 takes {words}", message)
+        print_error(message, f"see {path} --help")
     code: int = error.exit_code
     return code

@@ -1,7 +1,6 @@
 """Scan documents and pages as files."""
 
 import secrets
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,21 +10,34 @@ import msgspec
 from rackspan.cli.shared.command_errors import CommandError, not_written
 from rackspan.reports.document import SCHEMA, ScanDocument, decode
 from rackspan.reports.page.fleet import FleetRow
+from rackspan.snapshots import SnapshotError, parse_snapshot
+from rackspan.snapshots.reader import read_bytes, shown_name
 
 
 def read_document(file: str) -> ScanDocument:
     """Read a scan document; `-` is standard input. Raises CommandError."""
-    if not file:  # as a path, it means the working directory
-        raise CommandError('"": there is no such file')
-    name = "standard input" if file == "-" else file
+    name = shown_name(file)
     try:
-        text = sys.stdin.buffer.read() if file == "-" else Path(file).read_bytes()
-    except OSError as error:
-        raise CommandError(f"{name}: {error.strerror or error}") from error
+        text = read_bytes(file)
+    except SnapshotError as error:
+        raise CommandError(str(error)) from error
+    if not text.strip():
+        raise CommandError(f"{name}: is empty")
     try:
         return decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        if _is_snapshot(text):
+            hint = f"rackspan scan --snapshot {name} --report FILE writes one"
+            raise CommandError(f"{name}: is a snapshot and no scan document", hint) from error
         raise CommandError(f"{name}: no scan document: {error}", f"its schema has to be {SCHEMA}") from error
+
+
+def _is_snapshot(text: bytes) -> bool:
+    try:
+        parse_snapshot(text)
+    except SnapshotError:
+        return False
+    return True
 
 
 def page_of(document: ScanDocument) -> str:

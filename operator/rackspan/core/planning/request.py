@@ -46,5 +46,5 @@ class Problem:
 
     def __str__(self) -> str:
         named = ", ".join(self.topics[:_NAMED])
-        more = f" and {len(self.topics) - _NAMED} more" if len(self.topics) > _NAMED else ""
+        more = f" and {len(self.topics) - _NAMED:,} more" if len(self.topics) > _NAMED else ""
         return f"topic{'s' if len(self.topics) > 1 else ''} {named}{more}: {self.reason}: {self.smallest_change}"
