@@ -24,6 +24,7 @@ from kubernetes.aio import client
 from rackspan.api.reasons import Reason
 from rackspan.kube.authentication import Authentication, config
 from rackspan.kube.kube_objects import WHOLE
+from rackspan.kube.kubeconfig_files import HINT, kubeconfig_files, kubeconfig_problem
 from rackspan.kube.paths import ApiPath, with_query
 from rackspan.metrics import KUBE_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -70,12 +71,24 @@ async def connect(kubeconfig: Path | None, manager: str = "rackspan") -> client.
 
     `manager` is the field manager of its writes. Raises FailureError if there are no credentials.
     """
+    problem = kubeconfig_problem(kubeconfig_files(kubeconfig))
+    if problem is not None:
+        raise NoKubeconfigError(problem)
     access = Authentication(kubeconfig)
     try:
         await access.load()
     except config.ConfigException as error:
-        raise FailureError(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {error}", Remedy.SPEC)) from error
+        raise NoKubeconfigError(str(error)) from error
     return KubeClient(access, manager)
+
+
+class NoKubeconfigError(FailureError):
+    """There are no credentials for the API server. `hint` says where to name them."""
+
+    hint = HINT
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {problem}", Remedy.SPEC))
 
 
 @contextlib.asynccontextmanager

@@ -48,7 +48,7 @@ TOPICCTL = {"meta": {"name": "payments", "cluster": "east"}, "spec": {"partition
 REDIRECTIONS = {"|", "||", ">", ">>", "<"}
 
 
-def epilogs(command, *words):
+def epilogs(command):
     if isinstance(command, LaterCommand):
         command = command.loaded(typer.Context(get_command(app)))
     yield command.epilog or ""

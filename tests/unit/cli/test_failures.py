@@ -119,6 +119,36 @@ def test_invalid_kubeconfig_is_bad_input(tmp_path, command, text):
     assert (ran.code, ran.error.startswith("no usable kubeconfig: ")) == (2, True)
 
 
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (None, "there is no such file"),
+        ("", "is empty"),
+        ("{}", "has no current-context"),
+        ("[1]", "is not a kubeconfig"),
+        ("a: 1\nb: [\n", "config:3: is not YAML"),
+        ("current-context: c\ncontexts: [{name: a}, {name: b}]", 'has no context "c", only a, b'),
+    ],
+)
+@pytest.mark.parametrize("how", ["option", "variable", "home"])
+def test_unusable_kubeconfig_is_one_error_that_names_the_file_and_one_hint(tmp_path, monkeypatch, text, error, how):
+    file = tmp_path / ".kube" / "config"
+    file.parent.mkdir()
+    if text is not None:
+        file.write_text(text)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    if how == "variable":
+        monkeypatch.setenv("KUBECONFIG", str(file))
+    ran = cli("status", "--topology", "kafka/prod", *(("--kubeconfig", file) if how == "option" else ()))
+    assert ran.code == 2
+    assert ran.error.removeprefix("no usable kubeconfig: ").startswith(str(file))
+    assert error in ran.error
+    assert len(ran.err.splitlines()) == 2
+    if (how, text) != ("option", None):
+        assert ran.hint == "pass --kubeconfig FILE, or set KUBECONFIG"
+
+
 WITH_KUBECONFIG = (
     "check", "plan", "what-if", "scan --engine local", "locality", "watch", "apply", "status", "drain 3", "uncordon 3",
     "import cluster", "import strimzi topics.yaml", "import topicctl topics.yaml",

@@ -26,6 +26,7 @@ _KUBECTL = "kubectl-"
 _CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 _OWN_SETTINGS = frozenset({KafkaSetting.PROPERTIES, KafkaSetting.TLS})
 _NOT_THERE = frozenset({Reason.TOPOLOGY_NOT_FOUND, Reason.SECRET_NOT_FOUND, Reason.INVALID_SPEC})
+_ABSENT = re.compile("^Invalid value for .*: (?:file|path) '(.*)' does not exist$", re.DOTALL)
 _NUMBERS: Mapping[str, str] = {
     "Input should be a valid integer": "a whole number",
     "Unable to parse input string as an integer": "a whole number with fewer digits",
@@ -88,7 +89,9 @@ def failures_reported(settings: Mapping[KafkaSetting, str] | None = None) -> Ite
     try:
         yield
     except FailureError as error:
-        raise command_error(error.failure, settings or {}) from error
+        found = command_error(error.failure, settings or {})
+        found.hint = getattr(error, "hint", "")  # what it says beyond its failure, which objects keep
+        raise found from error
 
 
 def command_error(failure: Failure, settings: Mapping[KafkaSetting, str]) -> CommandError:
@@ -231,6 +234,7 @@ def _report_usage(error: Any, path: str) -> int:
     else:
         message = " ".join(error.format_message().split())  # the choices are on lines of their own
         message = message.replace("Value error, ", "").rstrip(".")  # some versions of typer add these
+        message = _ABSENT.sub(r"\1: there is no such file", message)
         for pattern, words in _NUMBERS.items():
             message = re.sub(rf"^Invalid value for '(--[a-z-]+)'.*: {pattern}.*", rf"\1 takes {words}", message)
         print_error(message, f"see {path} --help")
