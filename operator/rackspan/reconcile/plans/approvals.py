@@ -126,9 +126,9 @@ class Approvals:
         review = self._review(datetime.now(UTC))
         return NO_PLAN if review is None else summary(review)
 
-    def _review(self, now: datetime) -> Review | None:
-        """Return the review, or None without a plan or without the state of a cluster."""
-        cache, state, whole = self._dependencies.cache, self._observer.state, self._plans.whole
+    def _review(self, now: datetime, earlier: WholePlan | None = None) -> Review | None:
+        """Return the review of the current or an earlier plan, or None without a plan or the state of a cluster."""
+        cache, state, whole = self._dependencies.cache, self._observer.state, earlier or self._plans.whole
         topology = cache.topologies.get(self._key)
         if topology is None or not isinstance(state, ClusterState) or not whole.parts:
             return None
@@ -212,6 +212,8 @@ class Approvals:
             await self._sizes.look(topology, whole)
             self._approved.cover(topology, whole)
         review, admin = self._review(datetime.now(UTC)), self._observer.admin
+        if self._is_complete or self._observer.out_of_sight is not None:
+            self._approved.keep(self._plans.whole, review.shown_as_approved if review is not None else ())
         problem: FailureError | None = None
         is_current = review is not None and review.topology.spec == review.state.spec  # a drain may have ended
         if review is not None and admin is not None and self._is_complete and is_current:
@@ -300,9 +302,13 @@ class Approvals:
         topic_ids, changed = await self._compared(review, admin)
         self._look_again(changed)
         same = {key: part for key, part in review.approved.items() if key not in changed}
+        await review.state.load.settle({change.topic for part in same.values() for change in part.changes})
         # Remove an approval before anything is done for it: a restarted operator must not find it again.
-        parts = await self._approved.take_off(review.topology, review.whole, same)
-        if not parts or not self._is_present(review.state):
+        able = await self._approved.take_off(review.topology, review.whole, same)
+        # A person may have withdrawn an approval meanwhile, or paused a topic.
+        now = self._review(datetime.now(UTC), review.whole)
+        parts = {key: part for key, part in able.items() if now is not None and key in now.outcome.approved}
+        if now is None or not parts or not self._is_current(review.state):
             return
         whole = review.whole
         spaces = (whole.namespaces[key.namespace] for key in parts)
@@ -315,11 +321,10 @@ class Approvals:
             changes=self._sizes.sized(change for part in parts.values() for change in part.changes if change.before),
             racks={row.id: row.rack for row in rows},
             reported_racks={row.id: row.reported_rack for row in rows if row.online},
-            approved_by=review.approved_by,
+            approved_by=now.approved_by,
             names=tuple(names),
             topic_ids=topic_ids,
         )
-        await review.state.load.settle({change.topic for change in plan.changes})
         topics = self._dependencies.cache.topics
         shrinking = [(topics[key], part.changes) for key, part in parts.items() if key in topics and part.removals]
         for event in await make_room(shrinking, review.state, admin, lowered):
@@ -335,12 +340,10 @@ class Approvals:
         about = ObjectRef(TOPOLOGY, self._key, review.topology.meta.uid)
         self._dependencies.kube.record_event(KubernetesEvent(about, Reason.PLAN_APPROVED, message))
 
-    def _is_present(self, state: ClusterState) -> bool:
+    def _is_current(self, state: ClusterState) -> bool:
         """Return whether the racks and the RackTopology's spec are still those of a checked state."""
         topology = self._dependencies.cache.topologies.get(self._key)
-        if topology is None or topology.meta.is_deleting or topology.meta.is_paused:
-            return False
-        return topology.spec == state.spec and self._complete == self._observer.epoch
+        return topology is not None and topology.spec == state.spec and self._complete == self._observer.epoch
 
     async def _let_shrink(self, review: Review, admin: KafkaAdmin) -> None:
         """Lower min.insync.replicas if nothing else holds up the Reassignment under way."""

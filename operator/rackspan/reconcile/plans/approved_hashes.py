@@ -48,8 +48,9 @@ class ApprovedHashes:
     same, even if other parts change: so no other tenant can make an approval stale.
 
     An annotation counts once: the operator removes it before the approved parts begin. From then on only this process
-    knows the approval, so that a restarted operator does not begin the same plan again. An approval in a spec stays
-    there, so it does not count if the same part was begun before (`begun`).
+    knows the approval, so that a restarted operator does not begin the same plan again. It forgets the approval once
+    statuses do not show it (`keep`). An approval in a spec stays there, so it does not count if the same part was begun
+    before (`begun`).
     """
 
     def __init__(self, cache: Cache, kube: KubeApi) -> None:
@@ -99,8 +100,22 @@ class ApprovedHashes:
             named = {part.hash for key, part in whole.parts.items() if text in whole.names(key)}
             covered[text] = self._covered.get(text, frozenset()) | named
         self._covered = {text: parts for text, parts in covered.items() if parts}
-        present = self._covered.keys() | {part.hash for part in whole.parts.values()}
-        self._in_hand = {ref: text for ref, text in self._in_hand.items() if not present.isdisjoint(_hashes(text))}
+
+    def keep(self, whole: WholePlan, shown: Collection[ObjectKey]) -> None:
+        """Forget removed annotations that approve none of the parts whose statuses show an approval.
+
+        Nobody sees them, so they must not approve anything later. A new annotation replaces a removed one.
+        """
+        objects: Mapping[str, Mapping[ObjectKey, RackTopology | KafkaTopic]]
+        objects = {TOPOLOGY: self._cache.topologies, TOPIC: self._cache.topics}
+        live = _together(some for key, some in self.names(whole).items() if key in shown)
+        self._in_hand = {
+            ref: text
+            for ref, text in self._in_hand.items()
+            if not live.isdisjoint(_hashes(text))
+            and (one := objects[ref.kind].get(ref.key)) is not None
+            and APPROVE_PLAN not in one.meta.annotations
+        }
 
     def refuse(self, topology: RackTopology, whole: WholePlan, carried_out: Collection[str]) -> bool:
         """Remember approvals on the RackTopology of plans that do not exist. Return whether there are new ones.

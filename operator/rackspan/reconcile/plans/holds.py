@@ -39,6 +39,8 @@ _SENTENCES: Final = {
 }
 PLAN_REASONS: Final = frozenset({*REASON_OF.values(), Reason.PLAN_PENDING} - {Reason.PAUSED, Reason.DELETING})
 """The reasons of the condition Ready of topics with a plan."""
+SHOW_APPROVAL: Final = frozenset({None, ApprovalHold.TOPOLOGY_PAUSED, ApprovalHold.WINDOW, ApprovalHold.SETTLING})
+"""The holds that only approved parts have, so that statuses show the approval; None is that of a part that begins."""
 PLAN_SETTLE_SECONDS = 15.0
 """How long a plan has to stay the same before it starts automatically."""
 

@@ -84,6 +84,11 @@ class Review:
         return {key: part for key, part in self.whole.parts.items() if key in self.outcome.approved}
 
     @property
+    def shown_as_approved(self) -> Collection[ObjectKey]:
+        """The parts whose statuses show that they are approved: those that begin, and those that wait to begin."""
+        return {key for key in self.whole.parts if self.outcome.holds.get(key) in holds.SHOW_APPROVAL}
+
+    @property
     def approved_by(self) -> str:
         """Who approved the parts that begin."""
         who = set(self.outcome.approved.values())

@@ -102,6 +102,7 @@ class Lookout:
     state: object
     admin: object
     epoch: int = 1
+    out_of_sight: float | None = None
 
     def wake(self):
         pass
@@ -289,6 +290,97 @@ async def test_approval_remains_valid_until_its_plan_has_started(where):
     world.begun.under_way = None
     await world.work()
     assert len(world.begun.plans) == 1
+
+
+async def approved_and_not_begun(where):
+    """Return a world with an approval that was removed from its object, and whose plan could not begin."""
+    world = World()
+    await world.topic("one")
+    world.begun.refused = DENIED
+    with pytest.raises(FailureError):
+        await approve(world, where)
+    world.begun.refused = None
+    assert len(world.kube.taken) == 1
+    return world
+
+
+def annotate(world, where, annotations):
+    """Replace the annotations of the RackTopology, or of the only KafkaTopic."""
+    objects = world.cache.topologies if where == "RackTopology" else world.cache.topics
+    ((key, one),) = objects.items()
+    objects[key] = structs.replace(one, meta=structs.replace(one.meta, annotations=annotations))
+
+
+@pytest.mark.parametrize("where", ["RackTopology", "KafkaTopic"])
+async def test_approval_of_a_plan_that_never_started_does_not_start_the_same_plan_when_it_is_needed_again(where):
+    world = await approved_and_not_begun(where)
+    approved = world.plan.hash
+    await world.topic("one", rows=EVEN_ROWS)
+    assert not world.plan.parts
+    await world.topic("one")
+    assert world.plan.hash == approved
+    assert world.told()[0] == "PlanPending"
+    assert not world.begun.plans
+
+
+@pytest.mark.parametrize(
+    ("where", "meanwhile"),
+    [
+        ("RackTopology", "the topic is paused"),
+        ("RackTopology", "Kafka is unreachable"),
+        ("KafkaTopic", "the topic is paused"),
+        ("KafkaTopic", "Kafka is unreachable"),
+        ("KafkaTopic", "another annotation"),
+        ("KafkaTopic", "topicApproval: Never"),
+    ],
+)
+async def test_removed_approval_starts_nothing_once_statuses_have_not_shown_it(where, meanwhile):
+    world = await approved_and_not_begun(where)
+    observed, epoch = world.observer.state, world.observer.epoch
+    if meanwhile == "the topic is paused":
+        annotate(world, "KafkaTopic", {PAUSED: "true"})
+    elif meanwhile == "Kafka is unreachable":
+        world.observer.state, world.observer.epoch, world.observer.out_of_sight = DENIED, epoch + 1, 300.0
+    elif meanwhile == "another annotation":
+        annotate(world, where, {APPROVE_PLAN: "f" * 32})
+    else:
+        world.topology(reassignment={"topicApproval": "Never"})
+    await world.loop.approvals.reconcile()
+    world.observer.state, world.observer.epoch, world.observer.out_of_sight = observed, epoch, None
+    annotate(world, "KafkaTopic", {})
+    world.topology()
+    await world.work()
+    assert world.told()[0] == "PlanPending"
+    assert not world.begun.plans
+
+
+@pytest.mark.parametrize("how", ["annotation", "spec", "policy", "pause"])
+async def test_part_does_not_start_if_its_kafkatopic_withdraws_the_approval_during_the_last_read(at_once, how):
+    world = World()
+    one = await world.topic("one")
+    world.begun.under_way = "another"
+    text = world.plan.parts[one.key].hash
+    approval = {"spec": {"approvedPlan": text}, "annotation": {}}.get(how, {"approval": "Automatic"})
+    await world.topic("one", annotation=text if how == "annotation" else None, reassignment=approval)
+    world.begun.under_way = None
+    await world.loop.approvals._note_end()
+    await world.loop.process(await world.loop.take())
+    read = world.kafka.topics
+
+    async def read_while_it_is_withdrawn(names):
+        known = world.cache.topics[one.key]
+        if how == "pause":
+            annotate(world, "KafkaTopic", {PAUSED: "true"})
+        else:
+            spec = structs.replace(known.spec, reassignment=None)
+            world.cache.keep_topic(structs.replace(known, meta=structs.replace(known.meta, annotations={}), spec=spec))
+        return await read(names)
+
+    world.kafka.topics = read_while_it_is_withdrawn
+    await world.loop.approvals.reconcile()
+    assert world.kafka.made("describe_topics")[-1] == ["one"]
+    assert not world.begun.plans
+    assert world.told()[0] == ("Paused" if how == "pause" else "PlanPending")
 
 
 class Stored:
