@@ -223,9 +223,30 @@ _TOPOLOGY_METRICS = (
 )
 
 
+_SERVED: set[str] = set()
+"""The topologies whose loops run. A counter of another one would stay, because nothing removes its series any more."""
+
+
+def serve_topology(topology: str) -> None:
+    """Let a topology have counters, because its loop starts."""
+    _SERVED.add(topology)
+
+
+def count(counter: Counter, topology: str, *labels: str) -> None:
+    """Increment a counter of a topology if its loop runs."""
+    if topology in _SERVED:
+        counter.labels(topology, *labels).inc()
+
+
 def count_error(topology: str, remedy: str, reason: str) -> None:
-    """Count a failure. `topology` is empty if no existing topology is concerned, so that label values are bounded."""
-    _ERRORS.labels(topology, remedy, reason).inc()
+    """Count a failure. Without a running loop it counts as no topology's, so that label values are bounded."""
+    _ERRORS.labels(topology if topology in _SERVED else "", remedy, reason).inc()
+
+
+def count_client_failure(boundary: str) -> None:
+    """Count a failed process of Kafka clients, unless no topology of its boundary is left. See `Boundary`."""
+    if not boundary or any(boundary in (topology, _namespace(topology)) for topology in _SERVED):
+        KAFKA_CLIENT_FAILURES.labels(boundary).inc()
 
 
 def forget_report(topology: str) -> None:
@@ -246,12 +267,15 @@ def forget_kafka_metrics(topology: str) -> None:
         gauge.remove_by_labels({"topology": topology})
 
 
-def forget_clients(boundary: str) -> None:
-    """Remove the series of the Kafka clients of a topology, or of a namespace that has no topologies any more."""
-    KAFKA_CLIENT_FAILURES.remove_by_labels({"boundary": boundary})
-
-
 def forget_topology(topology: str) -> None:
-    """Remove all series of a deleted topology, because nothing updates them any more."""
+    """Remove all series of a topology whose loop has ended, and those of its namespace if it was the last one there."""
+    _SERVED.discard(topology)
     for metric in (*_TOPOLOGY_METRICS, *_SCAN_METRICS, *_REPORT_METRICS):
         metric.remove_by_labels({"topology": topology})
+    KAFKA_CLIENT_FAILURES.remove_by_labels({"boundary": topology})
+    if _namespace(topology) not in map(_namespace, _SERVED):
+        KAFKA_CLIENT_FAILURES.remove_by_labels({"boundary": _namespace(topology)})
+
+
+def _namespace(topology: str) -> str:
+    return topology.partition("/")[0]

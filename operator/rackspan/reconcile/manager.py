@@ -243,13 +243,16 @@ class Routes:
 
     def _drop_topology(self, key: ObjectKey) -> None:
         """Drop the RackTopology. The status of its KafkaTopics will report the deletion. Kafka is not changed."""
+        topology = self._cache.topologies.get(key)
+        if topology is None:
+            return
         self._cache.drop_topology(key)
         forget_report(str(key))
         self._asked.forget(key)
         for controller in self._controllers:
             controller.topology_gone(key)
         self._reassignments.changed(key)
-        self._loops.topology_gone(key)
+        self._loops.topology_gone(topology)
 
     def _topic_changed(self, key: ObjectKey) -> None:
         topic = self._cache.topics.get(key)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rackspan.api.labels import CONFIRM_DELETIONS
 from rackspan.api.racktopology import RackSource
 from rackspan.api.reasons import Reason
-from rackspan.metrics import forget_clients, forget_topology
+from rackspan.metrics import forget_topology, serve_topology
 from rackspan.reconcile.cluster.racks import is_broker_pod
 from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.runtime.controller import LastAsked, spec_version
@@ -68,6 +68,7 @@ class TopologyLoops:
             task = asyncio.create_task(loop.run(), name=f"topology {key}")
             task.add_done_callback(partial(self._ended, key))
             self._running[key] = (loop, task)
+            serve_topology(str(key))
         return self._running[key][0]
 
     # --- what wakes them ---------------------------------------------------------------------------------------------
@@ -82,9 +83,11 @@ class TopologyLoops:
         if CONFIRM_DELETIONS in topology.meta.annotations:
             loop.deletions_confirmed()
 
-    def topology_gone(self, key: ObjectKey) -> None:
+    def topology_gone(self, topology: RackTopology) -> None:
         """Handle the deletion of a topology: end its loop after the ongoing batches."""
+        key = topology.key
         self._asked.forget(key)
+        self._dependencies.statuses.forget(topology.meta.uid)
         if key in self._running and key not in self._ending:
             self._ending.add(key)
             self._running[key][0].finish()
@@ -229,9 +232,6 @@ class TopologyLoops:
             return
         self._ending.discard(key)
         del self._running[key]
-        forget_clients(str(key))
-        if not any(other.namespace == key.namespace for other in self._running):
-            forget_clients(key.namespace)
         if key in self._cache.topologies:
             self.start(key)
         else:

@@ -165,6 +165,18 @@ async def test_kafka_client_failure_metric_stays_while_its_namespace_has_a_topol
     await until(lambda: failures("shop") is None)
 
 
+async def test_kafka_client_failure_metrics_end_with_the_loops_of_a_stopped_operator(controller, kube):
+    """Kopf may start it again after the topology is deleted."""
+    controller.informers[racktopology.KIND].seen(TOPOLOGY)
+    await until(lambda: "prod" in kube.statuses)
+    for boundary in ("shop", "shop/prod"):
+        KAFKA_CLIENT_FAILURES.labels(boundary).inc()
+    await controller.stop()
+    await asyncio.sleep(0)
+    left = {one.labels["boundary"] for family in KAFKA_CLIENT_FAILURES.collect() for one in family.samples}
+    assert left.isdisjoint({"shop", "shop/prod"})
+
+
 async def test_change_of_the_cluster_is_written_to_the_status_without_delay(controller, kube, monkeypatch):
     monkeypatch.setattr(topology_controller, "_STATUS_SECONDS", 1e6)
     controller.informers[racktopology.KIND].seen(TOPOLOGY)

@@ -206,7 +206,7 @@ async def test_loop_of_a_deleted_topology_does_not_write_to_a_new_one_of_its_nam
     loops._running[PROD] = loop, MagicMock()
     await loops.cluster(PROD).observe()
     if made_anew:
-        loops.topology_gone(PROD)
+        loops.topology_gone(cache.topologies[PROD])
         cache.put_topology({**TOPOLOGY, "metadata": {**TOPOLOGY["metadata"], "uid": "another"}})
     await loop.write_status()
     await loops.write_status(PROD)

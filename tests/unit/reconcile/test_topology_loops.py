@@ -7,6 +7,7 @@ import pytest
 from tests.unit.reconcile import examples
 
 from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import RackTopology
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -153,24 +154,31 @@ def test_objects_of_missing_topologies_are_not_compared_with_each_other():
     assert sorted(queued) == sorted([ObjectKey("shop", f"orders-{number}")] for number in range(20))
 
 
-async def test_failed_status_write_is_forgotten_with_the_deleted_topic():
+@pytest.mark.parametrize("kind", ["KafkaTopic", "RackTopology"])
+async def test_failed_status_write_is_forgotten_with_the_deleted_object(kind):
     away = FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "connection refused", Remedy.RETRY))
-    statuses, topic = StatusWriter(MagicMock(replace_status=AsyncMock(side_effect=away))), examples.topic()
+    statuses = StatusWriter(MagicMock(replace_status=AsyncMock(side_effect=away)))
+    cache = Cache()
+    loops = TopologyLoops(MagicMock(cache=cache, statuses=statuses))
+    handler = Routes(cache, loops, (), MagicMock()).handlers[kind]
+    topic = {"topologyRef": {"name": "one"}, "partitions": 1, "replicationFactor": 1}
+    one = handler.put(topology("one") if kind == "RackTopology" else {**topology("one"), "spec": topic})
     with pytest.raises(FailureError):
-        await statuses.write(ObjectRef("KafkaTopic", topic.key, topic.meta.uid), {}, {"partitions": 3})
-    TopologyLoops(MagicMock(cache=Cache(), statuses=statuses)).topic_gone(topic)
+        await statuses.write(ObjectRef(kind, one.key, one.meta.uid), {}, {"state": "unknown"})
+    assert statuses._uncertain
+    handler.drop(one.key)
     assert not statuses._uncertain
 
 
 @pytest.mark.parametrize("deleted", [True, False])
 async def test_ended_loop_is_a_defect_unless_its_topology_is_deleted(deleted):
     """The loop of a deleted topology is removed by a callback, which runs after other callbacks, such as probes."""
-    key, task = ObjectKey("shop", "one"), asyncio.create_task(asyncio.sleep(0))
+    one, task = RackTopology.from_object(topology("one")), asyncio.create_task(asyncio.sleep(0))
     await task
     loops = TopologyLoops(MagicMock(cache=Cache()))
-    loops._running = {key: (MagicMock(), task)}
+    loops._running = {one.key: (MagicMock(), task)}
     if deleted:
-        loops.topology_gone(key)
+        loops.topology_gone(one)
     assert list(loops.defunct()) == ([] if deleted else ["shop/one"])
 
 

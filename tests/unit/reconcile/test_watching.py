@@ -41,9 +41,9 @@ class Quiet(TopologyLoops):
     def start(self, key):
         return self._running.setdefault(key, (MagicMock(), None))[0]
 
-    def topology_gone(self, key):
-        super().topology_gone(key)
-        self._running.pop(key, None)
+    def topology_gone(self, topology):
+        super().topology_gone(topology)
+        self._running.pop(topology.key, None)
 
 
 class ApiServer:

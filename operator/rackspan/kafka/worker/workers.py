@@ -32,7 +32,7 @@ from rackspan.kafka.worker.calls import (
     write_frame,
 )
 from rackspan.kafka.worker.places import Places, WorkerLimits
-from rackspan.metrics import KAFKA_CLIENT_FAILURES, KAFKA_CLIENT_PROCESSES, KAFKA_SECONDS
+from rackspan.metrics import KAFKA_CLIENT_PROCESSES, KAFKA_SECONDS, count_client_failure
 from rackspan.reconcile.failures import GIVEN_UP, Failure, FailureError, Remedy
 from rackspan.reconcile.ports import AlwaysPermitted
 from rackspan.reconcile.runtime.lease import uptime
@@ -131,7 +131,7 @@ class Workers:
         if self._workers.get(worker.boundary) is worker:
             del self._workers[worker.boundary]
             self._places.fail(worker.boundary, failure, suspects, time.monotonic())
-            KAFKA_CLIENT_FAILURES.labels(worker.boundary.name).inc()
+            count_client_failure(worker.boundary.name)
             self._count()
 
     def _count(self) -> None:

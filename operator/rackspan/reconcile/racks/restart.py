@@ -372,7 +372,7 @@ class RestartsReconciler(Controller):
         why = f"asked for by {RESTART}" if begin.requested else f"so that it reports {begin.broker.rack}"
         what = f"pod {begin.pod} of broker {begin.broker.id} was evicted, {why}{cost(shortfalls)}"
         self._event(topology, Reason.RESTARTING, what)
-        metrics.BROKER_RESTARTS.labels(str(topology.key), "started").inc()
+        metrics.count(metrics.BROKER_RESTARTS, str(topology.key), "started")
         _log.info("topology %s: evicted pod %s of broker %d", topology.key, begin.pod, begin.broker.id)
         return RestartFacts(uid, structs.replace(restarts, current=current))
 
@@ -400,7 +400,7 @@ class RestartsReconciler(Controller):
 
     def _report_done(self, topology: RackTopology, done: Done) -> None:
         mended = done.not_mended is None
-        metrics.BROKER_RESTARTS.labels(str(topology.key), "mended" if mended else "not_mended").inc()
+        metrics.count(metrics.BROKER_RESTARTS, str(topology.key), "mended" if mended else "not_mended")
         reason = Reason.RESTARTED if mended else Reason.RESTART_DID_NOT_MEND
         self._event(topology, reason, done.message, warning=not mended)
 

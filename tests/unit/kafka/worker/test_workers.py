@@ -5,6 +5,7 @@ import os
 import signal
 
 import pytest
+from prometheus_client import REGISTRY
 from tests.support.hostile_kafka import NOT_UTF8, HostileKafka, spoiling
 
 from rackspan.api.meta import ObjectKey
@@ -14,6 +15,7 @@ from rackspan.core.partitions import ListChange, ListOperation, Setting, Setting
 from rackspan.kafka.worker.calls import ClientKind
 from rackspan.kafka.worker.places import WorkerLimits
 from rackspan.kafka.worker.workers import WorkerConnector, Workers
+from rackspan.metrics import forget_topology, serve_topology
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import AlwaysPermitted, ConfigChange, Credentials, NewTopic
 from rackspan.reconcile.runtime.namespaces import NamespaceSet
@@ -154,6 +156,21 @@ async def test_worker_that_hangs_during_close_is_killed(monkeypatch):
                 await connect(workers, TENANT, kafka)
             assert error.value.failure.reason is Reason.KAFKA_CLIENT_FAILED
             assert "did not answer in time" in error.value.failure.message
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_worker_failure_is_counted_unless_the_last_topology_of_its_namespace_is_deleted(deleted):
+    name, labels = "rackspan_kafka_client_failures_total", {"boundary": TENANT.namespace}
+    serve_topology(str(TENANT))
+    with HostileKafka() as kafka:
+        async with started() as workers:
+            client = await connect(workers, TENANT, kafka)
+            if deleted:
+                forget_topology(str(TENANT))
+            os.kill(process(client), signal.SIGKILL)
+            await client._worker.wait()
+    assert REGISTRY.get_sample_value(name, labels) == (None if deleted else 1)
+    forget_topology(str(TENANT))
 
 
 async def test_default_min_insync_is_none_if_the_response_has_no_results():

@@ -16,7 +16,8 @@ NAME = "kafka/measured"
 
 
 @pytest.fixture(autouse=True)
-def _forgotten():
+def _served():
+    metrics.serve_topology(NAME)
     yield
     metrics.forget_topology(NAME)
 
@@ -93,12 +94,53 @@ def test_failed_observation_is_not_a_successful_pass():
     assert told("rackspan_last_successful_pass_timestamp_seconds") == passed
 
 
+def count_all():
+    """Increment all counters that a loop may still increment after the topology is deleted."""
+    metrics.count_error(NAME, "retry", "KafkaUnreachable")
+    metrics.count(metrics.BROKER_RESTARTS, NAME, "started")
+    metrics.count(metrics.SCANS_STARTED, NAME, "Schedule")
+    for boundary in (NAME, NAME.partition("/")[0]):
+        metrics.count_client_failure(boundary)
+
+
+def left():
+    return [
+        one
+        for family in REGISTRY.collect()
+        for one in family.samples
+        if NAME in one.labels.values() or one.labels.get("boundary") == NAME.partition("/")[0]
+    ]
+
+
 def test_metrics_of_a_topology_are_removed_with_it():
     measure_observation(NAME, state())
     measure(NAME, status_inputs(known(), known().racks, TOPICS), ready=True)
-    metrics.count_error(NAME, "retry", "KafkaUnreachable")
     metrics.RECONCILED.labels(NAME).inc()
-    metrics.SCANS_STARTED.labels(NAME, "Schedule").inc()
+    count_all()
+    assert {one.name for one in left()} >= {
+        "rackspan_errors_total",
+        "rackspan_broker_restarts_total",
+        "rackspan_scans_started_total",
+        "rackspan_kafka_client_failures_total",
+    }
     metrics.forget_topology(NAME)
-    left = [one for family in REGISTRY.collect() for one in family.samples if one.labels.get("topology") == NAME]
-    assert left == []
+    assert left() == []
+
+
+def test_counters_of_a_deleted_topology_do_not_come_back():
+    metrics.forget_topology(NAME)
+    errors = {"topology": "", "remedy": "retry", "reason": "KafkaUnreachable"}
+    before = REGISTRY.get_sample_value("rackspan_errors_total", errors) or 0
+    count_all()
+    assert left() == []
+    assert REGISTRY.get_sample_value("rackspan_errors_total", errors) == before + 1, "it counts as no topology's"
+
+
+def test_client_failures_of_a_namespace_are_counted_while_one_of_its_topologies_is_left():
+    other = f"{NAME.partition('/')[0]}/other"
+    metrics.serve_topology(other)
+    metrics.count_client_failure("kafka")
+    metrics.forget_topology(NAME)
+    assert [one.value for one in left()] == [1]
+    metrics.forget_topology(other)
+    assert left() == []

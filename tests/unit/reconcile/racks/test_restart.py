@@ -5,9 +5,11 @@ from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
+from prometheus_client import REGISTRY
 from tests.support.simulated_restarts import AWAY, RESTART, world
 from tests.unit.reconcile.examples import CLUSTER, NOON
 
+from rackspan import metrics
 from rackspan.api.labels import BROKER_PODS_FOR, RESTARTS_FOR
 from rackspan.api.racktopology import NotMended, RestartingBroker, RestartsStatus
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -488,6 +490,26 @@ async def test_pod_is_not_evicted_if_its_rack_changes_during_the_last_request_to
     one = world(3)
     one.relabel(1, "moved")
     await kept_through(one, edit)
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_restart_is_counted_unless_its_topology_is_deleted_during_the_eviction(deleted):
+    one = world(4)
+    one.relabel(1, "moved")
+    metrics.serve_topology(str(one.key))
+    evict = one.evict
+
+    async def edited(key, uid, *, rehearse):
+        if deleted and not rehearse:
+            metrics.forget_topology(str(one.key))
+        return await evict(key, uid, rehearse=rehearse)
+
+    one.evict = edited
+    await one.loop.reconcile()
+    assert one.evicted == [(1, "moved")]
+    labels = {"topology": str(one.key), "result": "started"}
+    assert REGISTRY.get_sample_value("rackspan_broker_restarts_total", labels) == (None if deleted else 1)
+    metrics.forget_topology(str(one.key))
 
 
 async def test_observation_of_an_earlier_spec_restarts_nothing():
