@@ -232,15 +232,20 @@ def serve_topology(topology: str) -> None:
     _SERVED.add(topology)
 
 
+def is_served(topology: str) -> bool:
+    """Return whether the loop of a topology runs, so that it has series."""
+    return topology in _SERVED
+
+
 def count(counter: Counter, topology: str, *labels: str) -> None:
     """Increment a counter of a topology if its loop runs."""
-    if topology in _SERVED:
+    if is_served(topology):
         counter.labels(topology, *labels).inc()
 
 
 def count_error(topology: str, remedy: str, reason: str) -> None:
     """Count a failure. Without a running loop it counts as no topology's, so that label values are bounded."""
-    _ERRORS.labels(topology if topology in _SERVED else "", remedy, reason).inc()
+    _ERRORS.labels(topology if is_served(topology) else "", remedy, reason).inc()
 
 
 def count_client_failure(boundary: str) -> None:
@@ -265,6 +270,12 @@ def forget_kafka_metrics(topology: str) -> None:
     """Remove the series whose values only Kafka has, because Kafka is unreachable."""
     for gauge in _KAFKA_METRICS:
         gauge.remove_by_labels({"topology": topology})
+
+
+def forget_topics(topology: str) -> None:
+    """Remove the series about the KafkaTopics of a topology without a loop."""
+    for metric in (QUEUE_DEPTH, RECONCILED):
+        metric.remove(topology)
 
 
 def forget_topology(topology: str) -> None:

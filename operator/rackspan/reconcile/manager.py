@@ -64,7 +64,7 @@ class Manager:
         publishing = RacksReconciler(racks, self._loops.status_changed)
         restarting = RestartsReconciler(racks, self._loops, publishing.published_rack)
         scanning = ScansReconciler(scans, self._loops.status_changed)
-        self._loops.status_parts = scanning, publishing, restarting
+        self._loops.contribute((scanning, publishing, restarting))
         self._controllers: Sequence[Controller] = (scanning, publishing, restarting, AnnotationsReconciler(racks))
         self._reassignments = ReassignmentsReconciler(dependencies)
         routes = Routes(self.cache, self._loops, self._controllers, self._reassignments)
@@ -106,7 +106,7 @@ class Manager:
             asyncio.create_task(self._sweep(), name="sweep"),
             *(asyncio.create_task(controller.run(), name=controller.name) for controller in self._controllers),
             asyncio.create_task(self._reassignments.run(), name="reassignments"),
-            asyncio.create_task(self._loops.run_orphans(), name="strays"),
+            asyncio.create_task(self._loops.run_shared(), name="strays"),
             *(asyncio.create_task(reflector.watch(), name="watch") for reflector in self._reflectors),
         ]
 

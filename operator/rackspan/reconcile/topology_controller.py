@@ -16,7 +16,7 @@ from rackspan import metrics
 from rackspan.api.conditions import COMPLIANT, DRAINED, READY, STALLED, ConditionStatus, find_condition, is_true
 from rackspan.api.racktopology import KIND
 from rackspan.api.reasons import Reason
-from rackspan.metrics import count_error, forget_topology
+from rackspan.metrics import count_error, forget_topics, forget_topology
 from rackspan.reconcile.cluster.broker_events import BrokerEvents, announced_brokers, drift_events
 from rackspan.reconcile.cluster.cordons import Cordons
 from rackspan.reconcile.cluster.observer import Observer
@@ -62,12 +62,18 @@ class StatusPart(Protocol):
 class TopologyReconciler:
     """Reconciles one RackTopology. Level-triggered: every pass starts from the current state, not from what changed."""
 
-    def __init__(self, key: ObjectKey, dependencies: Dependencies, status_parts: Sequence[StatusPart]) -> None:
+    def __init__(
+        self,
+        key: ObjectKey,
+        dependencies: Dependencies,
+        status_parts: Sequence[StatusPart],
+        observer: Observer | None = None,
+    ) -> None:
         self.last_pass: float | None = None
         self._key = key
         self._dependencies = dependencies
         self._status_parts = status_parts
-        self.cluster = Observer(key, dependencies)
+        self.cluster = observer or Observer(key, dependencies)
         """The topology's Kafka cluster as last seen, and its client."""
         self.topics = TopicsReconciler(key, self.cluster, dependencies, self.write_status)
         self._cordons = Cordons()
@@ -117,8 +123,21 @@ class TopologyReconciler:
         finally:
             await self.cluster.close()
 
+    async def report(self) -> None:
+        """Write the finalizer and all statuses once, without a loop and without metrics. Raises FailureError."""
+        await self._finalizer.reconcile()
+        progress()
+        left = set(self._dependencies.cache.topics_of(self._key))
+        self.topics.add(sorted(left))
+        while left:
+            keys = await self.topics.take()
+            await self.topics.process(keys)
+            left.difference_update(keys)
+        forget_topics(str(self._key))
+        await self.write_status()
+
     def finish(self) -> None:
-        """Handle the deletion of the RackTopology: start no new batch, and let the ongoing batches end."""
+        """Let the ongoing batches end and start no other: the RackTopology is deleted, or not served any more."""
         self._finished = True
         for task in self._loops:
             task.cancel()
@@ -263,8 +282,9 @@ class TopologyReconciler:
             return
         now = datetime.now(UTC)
         status = structs.replace(topology_status(topology, inputs, now), lease=str(self._dependencies.lease))
-        measure(str(self._key), inputs, ready=is_true(status.conditions, READY))
-        measure_drains(str(self._key), status)
+        if metrics.is_served(str(self._key)):
+            measure(str(self._key), inputs, ready=is_true(status.conditions, READY))
+            measure_drains(str(self._key), status)
         status = self._cordons.shown(status)
         for part in self._status_parts:
             status = part.status(topology, status, now)

@@ -1,4 +1,4 @@
-"""One control loop per RackTopology, and one queue with few workers for all KafkaTopics without a RackTopology.
+"""One control loop per RackTopology that is served, and queues with few workers for the others and stray KafkaTopics.
 
 Users can refer to any number of topologies that do not exist, so a nonexistent topology must not cost a control loop.
 """
@@ -17,10 +17,11 @@ from rackspan.api.reasons import Reason
 from rackspan.metrics import forget_topology, serve_topology
 from rackspan.reconcile.cluster.racks import is_broker_pod
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.runtime.controller import LastAsked, spec_version
+from rackspan.reconcile.runtime.controller import LastAsked, request_version
 from rackspan.reconcile.runtime.writers import has_finalizer
 from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 from rackspan.reconcile.topology_controller import TopologyReconciler
+from rackspan.reconcile.unserved import Unserved
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -42,55 +43,86 @@ class TopologyLoops:
     """Starts a topology's loop when it is first seen, and ends the loop after its last batch when it is deleted."""
 
     def __init__(self, dependencies: Dependencies) -> None:
-        self.status_parts: Sequence[StatusPart] = ()
-        """The other loops' parts of statuses. Set after these loops are created, because they refer to this object."""
+        self._status_parts: Sequence[StatusPart] = ()
         self._dependencies = dependencies
         self._cache = dependencies.cache
         self._running: dict[ObjectKey, tuple[TopologyReconciler, asyncio.Task[None]]] = {}
         self._ending: set[ObjectKey] = set()
-        """The loops of deleted topologies whose last batches are still running."""
+        """The loops whose last batches are still running: their topologies are deleted, or not served any more."""
         self._stopping = False
         self._asked = LastAsked()
         self._requests: dict[ObjectKey, _Request] = {}
         """The last request of each KafkaTopic."""
         self._orphans = TopicsReconciler(None, NoTopology(), dependencies, _nothing)
+        self._unserved = Unserved(dependencies, self.start)
+
+    def contribute(self, status_parts: Sequence[StatusPart]) -> None:
+        """Let other loops contribute parts of statuses. They are created after these loops, to which they refer."""
+        self._status_parts = self._unserved.status_parts = status_parts
 
     def __iter__(self) -> Iterator[tuple[ObjectKey, TopologyReconciler]]:
         """Yield the running loops, including those about to end."""
         return ((key, loop) for key, (loop, _) in self._running.items())
 
-    def start(self, key: ObjectKey) -> TopologyReconciler:
-        """Return a topology's loop, started if none runs. It may be that of a deleted topology of the same name."""
-        if key not in self._running:
+    def start(self, key: ObjectKey) -> TopologyReconciler | None:
+        """Return a topology's loop, started if none runs. If the topology is not served, report that soon: None.
+
+        It may be the loop of a deleted topology of the same name.
+        """
+        if key in self._running:
+            return self._running[key][0]
+        if key not in self._unserved:
             for topic in self._cache.topics_of(key):
                 self._orphans.drop(topic)
-            loop = TopologyReconciler(key, self._dependencies, self.status_parts)
-            task = asyncio.create_task(loop.run(), name=f"topology {key}")
-            task.add_done_callback(partial(self._ended, key))
-            self._running[key] = (loop, task)
-            serve_topology(str(key))
-        return self._running[key][0]
+        if self._stopping:
+            return None
+        if self._cache.quota.over_quota(key) is not None or self._unserved.is_reporting(key):
+            self._unserved.add(key)
+            return None
+        self._unserved.drop(key)
+        loop = TopologyReconciler(key, self._dependencies, self._status_parts)
+        task = asyncio.create_task(loop.run(), name=f"topology {key}")
+        task.add_done_callback(partial(self._ended, key))
+        self._running[key] = (loop, task)
+        serve_topology(str(key))
+        return loop
+
+    def _keep_quota(self, namespace: str) -> None:
+        """Start the loops of the topologies of a namespace that are served, and end those of others."""
+        for key in self._cache.quota.served(namespace):
+            self.start(key)
+        for key in list(self._running):
+            if key.namespace == namespace and self._cache.quota.over_quota(key) is not None:
+                self._finish(key)
+
+    def _finish(self, key: ObjectKey) -> None:
+        if key in self._running and key not in self._ending:
+            self._ending.add(key)
+            self._running[key][0].finish()
 
     # --- what wakes them ---------------------------------------------------------------------------------------------
 
     def topology_changed(self, topology: RackTopology) -> None:
-        """Start the topology's loop, and observe soon if its spec changed."""
-        loop = self.start(topology.key)
-        if self._asked.is_new(topology.key, spec_version(topology.meta)):
-            loop.cluster.wake()
+        """Start the topology's loop, and observe soon if its spec changed, or report that it is not served."""
+        if self._asked.is_new(topology.key, request_version(topology.meta)):
+            self._keep_quota(topology.meta.namespace)
+            if (loop := self.start(topology.key)) is not None:
+                loop.cluster.wake()
             if topology.spec.shared_with:  # its topic names may conflict with those of other topologies
                 self.requeue(self._cache.topics[key] for key in self._cache.topics_of(topology.key))
-        if CONFIRM_DELETIONS in topology.meta.annotations:
-            loop.deletions_confirmed()
+        if CONFIRM_DELETIONS in topology.meta.annotations and topology.key in self._running:
+            self._running[topology.key][0].deletions_confirmed()
 
     def topology_gone(self, topology: RackTopology) -> None:
-        """Handle the deletion of a topology: end its loop after the ongoing batches."""
-        key = topology.key
-        self._asked.forget(key)
+        """Handle the deletion of a topology: end its loop after the ongoing batches, and serve another one instead."""
+        self._asked.forget(topology.key)
         self._dependencies.statuses.forget(topology.meta.uid)
-        if key in self._running and key not in self._ending:
-            self._ending.add(key)
-            self._running[key][0].finish()
+        self._finish(topology.key)
+        if topology.key in self._unserved:
+            self._unserved.drop(topology.key)
+            forget_topology(str(topology.key))
+            self._orphans.add(sorted(self._cache.topics_of(topology.key)))
+        self._keep_quota(topology.meta.namespace)
 
     def topic_changed(self, topic: KafkaTopic) -> None:
         """Queue a KafkaTopic unless only its status changed, or the operator's finalizer was added."""
@@ -106,6 +138,8 @@ class TopologyLoops:
         self._orphans.drop(topic.key)
         if topic.topology in self._running:
             self._running[topic.topology][0].topic_gone(topic.key)
+        elif topic.topology in self._unserved:
+            self._unserved.add(topic.topology)
         self.requeue([topic])
 
     def node_changed(self, key: ObjectKey) -> None:
@@ -138,14 +172,18 @@ class TopologyLoops:
     # --- one loop ----------------------------------------------------------------------------------------------------
 
     def look_again(self, key: ObjectKey) -> None:
-        """Make a topology's loop observe soon, if the loop exists."""
+        """Make a topology's loop observe soon, or report again that the topology is not served."""
         if key in self._running:
             self._running[key][0].cluster.wake()
+        elif key in self._unserved:
+            self._unserved.add(key)
 
     def status_changed(self, key: ObjectKey) -> None:
-        """Make a topology's loop write the status soon, if the loop exists."""
+        """Write a topology's status soon, because the part of another loop changed."""
         if key in self._running:
             self._running[key][0].status_changed()
+        elif key in self._unserved:
+            self._unserved.add(key)
 
     async def write_status(self, key: ObjectKey) -> None:
         """Write a topology's status now, if its loop exists. Raises FailureError."""
@@ -162,7 +200,7 @@ class TopologyLoops:
             if topology in self._running:
                 self._running[topology][0].topics.add(keys)
             elif topology in self._cache.topologies:
-                self.start(topology)  # which queues all of its topics first
+                self.start(topology)  # which handles all of its topics first
             else:
                 self._orphans.add(keys)
 
@@ -179,9 +217,10 @@ class TopologyLoops:
 
     # --- all of them -------------------------------------------------------------------------------------------------
 
-    async def run_orphans(self) -> None:
-        """Reconcile the KafkaTopics without a topology until cancelled."""
+    async def run_shared(self) -> None:
+        """Reconcile the KafkaTopics without a topology, and report topologies that are not served, until cancelled."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._unserved.run())
             for _ in range(_WORKERS):
                 group.create_task(self._reconcile_orphans())
 
@@ -196,6 +235,8 @@ class TopologyLoops:
                     self._orphans.drop(key)
                     if topic.topology in self._running:
                         self._running[topic.topology][0].topics.rewrite_status(key)
+                    elif topic.topology in self._unserved:
+                        self._unserved.add(topic.topology)
 
     async def stop(self) -> None:
         """Cancel all loops. Ongoing calls to Kafka may still take effect."""

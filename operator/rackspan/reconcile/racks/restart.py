@@ -136,7 +136,9 @@ class RestartsReconciler(Controller):
                 del known[gone]
         self._steps = {key: step for key, step in self._steps.items() if not step.done()}
         busy = False
-        for topology in sorted(topologies.values(), key=lambda one: one.meta.age):
+        quota = self._dependencies.cache.quota
+        served = [topology for topology in topologies.values() if quota.over_quota(topology.key) is None]
+        for topology in sorted(served, key=lambda one: one.meta.age):
             if self._is_due(topology):
                 busy = True
                 if topology.key not in self._steps:

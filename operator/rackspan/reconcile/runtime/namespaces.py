@@ -12,6 +12,8 @@ from rackspan.core.text import be, plural
 from rackspan.reconcile.failures import Failure, Remedy
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
 
@@ -42,7 +44,7 @@ class NamespaceQuota:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._ages: dict[ObjectKey, _Age] = {}
-        self._sorted: defaultdict[str, list[_Age]] = defaultdict(list)
+        self._sorted: defaultdict[str, list[tuple[_Age, ObjectKey]]] = defaultdict(list)
 
     def put(self, topology: RackTopology) -> None:
         """Add a RackTopology."""
@@ -51,7 +53,7 @@ class NamespaceQuota:
             return
         self.drop(topology.key)
         self._ages[topology.key] = age
-        insort(self._sorted[topology.meta.namespace], age)
+        insort(self._sorted[topology.meta.namespace], (age, topology.key))
 
     def drop(self, key: ObjectKey) -> None:
         """Remove a RackTopology. A younger RackTopology may take its place."""
@@ -59,14 +61,18 @@ class NamespaceQuota:
         if age is None:
             return
         ages = self._sorted[key.namespace]
-        del ages[bisect_left(ages, age)]
+        del ages[bisect_left(ages, (age, key))]
         if not ages:
             del self._sorted[key.namespace]
+
+    def served(self, namespace: str) -> Collection[ObjectKey]:
+        """Return the RackTopologies of a namespace that are served."""
+        return [key for _, key in self._sorted.get(namespace, ())[: self._limit]]
 
     def over_quota(self, key: ObjectKey) -> Failure | None:
         """Return why this RackTopology is not served (its namespace has `limit` older ones), or None if it is."""
         age = self._ages.get(key)
-        older = 0 if age is None else bisect_left(self._sorted[key.namespace], age)
+        older = 0 if age is None else bisect_left(self._sorted[key.namespace], (age, key))
         if older < self._limit:
             return None
         return Failure(

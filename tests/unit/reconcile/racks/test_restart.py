@@ -24,7 +24,7 @@ from rackspan.reconcile.racks.restart_decision import (
     progress_of,
     still_not_mended,
 )
-from rackspan.reconcile.runtime.namespaces import NamespaceSet
+from rackspan.reconcile.runtime.namespaces import NamespaceQuota, NamespaceSet
 
 
 def told(one):
@@ -490,6 +490,15 @@ async def test_pod_is_not_evicted_if_its_rack_changes_during_the_last_request_to
     one = world(3)
     one.relabel(1, "moved")
     await kept_through(one, edit)
+
+
+async def test_topology_over_the_quota_of_its_namespace_restarts_nothing():
+    one = world(3)
+    one.relabel(1, "moved")
+    one.cache.quota = NamespaceQuota(0)
+    one.cache.quota.put(one.topology)
+    await one.run(60)
+    assert (one.evicted, one.loop._steps) == ([], {})
 
 
 @pytest.mark.parametrize("deleted", [False, True])
