@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
@@ -21,6 +23,7 @@ import yaml
 from kubernetes.aio import client
 from kubernetes.aio import config as _config
 from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config import kube_config as _kube_config
 
 from rackspan.core.text import shown
 
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 config: Any = _config  # its functions are not annotated
+_library: Any = _kube_config
 _log = logging.getLogger("rackspan.kube")
 
 _TOKEN: Final = "BearerToken"  # noqa: S105 - where the client keeps it
@@ -39,6 +43,21 @@ _PAUSE_SECONDS: Final = 1.0
 _TRIES: Final = 30
 _NO_KUBECONFIG: Final = (yaml.YAMLError, UnicodeDecodeError, TypeError, AttributeError, KeyError)
 _SHOWN: Final = 200
+
+
+@cache
+def _in_memory(content: bytes | str, *_: object) -> str:
+    """Return the path of a file in memory with a certificate or key of a kubeconfig. It stays while the process runs.
+
+    The library writes these to temporary files on the disk, which stay there if a signal ends the process.
+    """
+    descriptor = os.memfd_create("kubeconfig")
+    with open(descriptor, "wb", closefd=False) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+    return f"/proc/self/fd/{descriptor}"
+
+
+_library._create_temp_file_with_content = _in_memory  # noqa: SLF001 - it has no other hook
 
 
 @dataclass(frozen=True, slots=True)

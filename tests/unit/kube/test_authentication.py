@@ -3,6 +3,9 @@
 import asyncio
 import base64
 import filecmp
+import json
+import os
+import signal
 import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
@@ -177,7 +180,9 @@ async def test_login_after_forget_login_returns_the_current_token(issuer, kubeco
     assert issuer.runs == 1
 
 
-async def test_login_returns_the_certificates_of_the_kubeconfig_for_kopf(tmp_path):
+@pytest.fixture
+def inline(tmp_path):
+    """Return a function that writes a kubeconfig with a certificate and a key in it."""
     authority = CertificateAuthority(tmp_path / "pki")
     mine = authority.client("me", "me")
 
@@ -185,20 +190,65 @@ async def test_login_returns_the_certificates_of_the_kubeconfig_for_kopf(tmp_pat
         return base64.b64encode(path.read_bytes()).decode()
 
     cluster = {"server": "https://127.0.0.1:6443", "certificate-authority-data": text(authority.cert)}
-    user = {"client-certificate-data": text(mine.cert), "client-key-data": text(mine.key)}
-    path = tmp_path / "kubeconfig"
-    path.write_text(
-        yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [{"name": "here", "cluster": cluster}],
-                "users": [{"name": "me", "user": user}],
-                "contexts": [{"name": "now", "context": {"cluster": "here", "user": "me"}}],
-                "current-context": "now",
-            }
+    given = {"client-certificate-data": text(mine.cert), "client-key-data": text(mine.key)}
+
+    def write(user=given):
+        path = tmp_path / "kubeconfig"
+        path.write_text(
+            yaml.safe_dump(
+                {
+                    "apiVersion": "v1",
+                    "kind": "Config",
+                    "clusters": [{"name": "here", "cluster": cluster}],
+                    "users": [{"name": "me", "user": user}],
+                    "contexts": [{"name": "now", "context": {"cluster": "here", "user": "me"}}],
+                    "current-context": "now",
+                }
+            )
         )
+        return path, mine
+
+    return write
+
+
+HOLDS = """
+import asyncio, pathlib, sys
+from rackspan.kube.authentication import Authentication
+
+async def hold():
+    access = Authentication(pathlib.Path(sys.argv[1]))
+    await access.load()
+    assert access.settings.key_file
+    print("loaded", flush=True)
+    await asyncio.Event().wait()
+
+asyncio.run(hold())
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("source", ["kubeconfig", "credential plugin"])
+async def test_private_key_is_never_on_a_disk_even_if_a_signal_ends_the_process(inline, tmp_path, end, source):
+    path, mine = inline()
+    if source == "credential plugin":
+        status = {"clientCertificateData": mine.cert.read_text(), "clientKeyData": mine.key.read_text()}
+        about = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+        (tmp_path / "answer").write_text(json.dumps(about))
+        plugin = {"apiVersion": about["apiVersion"], "command": "cat", "args": [str(tmp_path / "answer")]}
+        path, mine = inline({"exec": plugin})
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", HOLDS, path, env={**os.environ, "TMPDIR": str(folder)}, stdout=asyncio.subprocess.PIPE
     )
+    assert await child.stdout.readline() == b"loaded\n"
+    child.send_signal(end)
+    assert await child.wait() == -end
+    assert list(folder.iterdir()) == []
+
+
+async def test_login_returns_the_certificates_of_the_kubeconfig_for_kopf(inline):
+    path, mine = inline()
     access = Authentication(path)
     await access.load()
     info = kopf.ConnectionInfo(**asdict(await access.login()))
