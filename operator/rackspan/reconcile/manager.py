@@ -232,8 +232,8 @@ class Routes:
 
     def _topology_changed(self, key: ObjectKey) -> None:
         topology = self._cache.topologies.get(key)
-        if topology is None:  # it cannot be read
-            self._loops.requeue([self._cache.topics[topic] for topic in self._cache.topics_of(key)])
+        if topology is None:
+            self._requeue_topics(key)
             return
         self._loops.topology_changed(topology)
         if self._asked.is_new(key, request_version(topology.meta)):
@@ -245,6 +245,7 @@ class Routes:
         """Drop the RackTopology. The status of its KafkaTopics will report the deletion. Kafka is not changed."""
         topology = self._cache.topologies.get(key)
         if topology is None:
+            self._requeue_topics(key)
             return
         self._cache.drop_topology(key)
         forget_report(str(key))
@@ -253,6 +254,10 @@ class Routes:
             controller.topology_gone(key)
         self._reassignments.changed(key)
         self._loops.topology_gone(topology)
+
+    def _requeue_topics(self, key: ObjectKey) -> None:
+        """Queue the KafkaTopics of a RackTopology that cannot be read, because their statuses say so."""
+        self._loops.requeue([self._cache.topics[topic] for topic in self._cache.topics_of(key)])
 
     def _topic_changed(self, key: ObjectKey) -> None:
         topic = self._cache.topics.get(key)

@@ -132,7 +132,9 @@ async def test_topic_says_that_its_topology_created_later_cannot_be_read(control
     await until(lambda: reason(kube, 1) == "TopologyNotFound")
     controller.informers[racktopology.KIND].seen(changed(TOPOLOGY, {"spec": {"rackSource": "Zookeeper"}}))
     await until(lambda: reason(kube, 1) == "TopologyNotReady")
-    controller.informers[racktopology.KIND].seen(changed(TOPOLOGY, {"metadata": {"resourceVersion": "2"}}))
+    controller.informers[racktopology.KIND].gone(TOPOLOGY)
+    await until(lambda: reason(kube, 1) == "TopologyNotFound")
+    controller.informers[racktopology.KIND].seen(TOPOLOGY)
     await until(lambda: reason(kube, 1) == "InSync")
 
 

@@ -236,8 +236,7 @@ class ScansReconciler(Controller):
     async def _start(self, topology: RackTopology, start: ScanStart) -> None:
         if await self._scan_runs.start(scan_manifest(topology, start, self._dependencies.setup)):
             _log.info("topology %s: scan %s started (%s)", topology.key, start.name, start.trigger)
-            if self._is_known(topology):
-                metrics.SCANS_STARTED.labels(str(topology.key), start.trigger).inc()
+            metrics.count(metrics.SCANS_STARTED, str(topology.key), start.trigger)
 
     def _failure(self, topology: RackTopology, decision: ScanDecision) -> Failure | None:
         """Return why scans of this topology cannot be started, or None. Reported even before a scan is due.
@@ -274,16 +273,8 @@ class ScansReconciler(Controller):
     def _store(self, topology: RackTopology, facts: ScanFacts) -> None:
         if not self._is_known(topology):
             return
-        name, scans = str(topology.key), facts.scans
-        metrics.SCAN_RUNNING.labels(name).set(scans.running or 0)
-        metrics.SCAN_MISSED.labels(name).set(scans.missed or 0)
-        if scans.next_at is not None:
-            metrics.SCAN_NEXT.labels(name).set(scans.next_at.timestamp())
-        else:
-            metrics.SCAN_NEXT.remove_by_labels({"topology": name})
-        last = facts.last
-        if last is not None and last.state is not ScanState.RUNNING:
-            metrics.SCAN_SUCCESS.labels(name).set(last.state is ScanState.COMPLETED)
+        if self._dependencies.cache.quota.over_quota(topology.key) is None:
+            _measure(str(topology.key), facts)
         if self.facts.get(topology.key) != facts:
             self.facts[topology.key] = facts
             self._on_change(topology.key)
@@ -297,7 +288,7 @@ class ScansReconciler(Controller):
         if last is None or last.state is ScanState.RUNNING:
             return
         if before.last is None or before.last.scan_id != last.scan_id or before.last.state is ScanState.RUNNING:
-            metrics.SCANS_ENDED.labels(str(topology.key), last.state).inc()
+            metrics.count(metrics.SCANS_ENDED, str(topology.key), last.state)
 
     def _post_events(self, topology: RackTopology, scans: ScansStatus) -> ScansStatus:
         """Set metrics and post Events from the report, Events once per scan: `scans.announced` is the last scan id."""
@@ -409,6 +400,19 @@ class ScansReconciler(Controller):
                     await self._scan_runs.delete(run)
                 except FailureError as error:
                     _pass_over(error)
+
+
+def _measure(topology: str, facts: ScanFacts) -> None:
+    """Set the gauges of a topology's scans."""
+    scans, last = facts.scans, facts.last
+    metrics.SCAN_RUNNING.labels(topology).set(scans.running or 0)
+    metrics.SCAN_MISSED.labels(topology).set(scans.missed or 0)
+    if scans.next_at is not None:
+        metrics.SCAN_NEXT.labels(topology).set(scans.next_at.timestamp())
+    else:
+        metrics.SCAN_NEXT.remove_by_labels({"topology": topology})
+    if last is not None and last.state is not ScanState.RUNNING:
+        metrics.SCAN_SUCCESS.labels(topology).set(last.state is ScanState.COMPLETED)
 
 
 def _pass_over(error: FailureError) -> None:

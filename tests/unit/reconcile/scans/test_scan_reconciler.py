@@ -14,10 +14,11 @@ from rackspan.api.labels import SCAN_NOW
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopologyStatus, ScansStatus
 from rackspan.api.reasons import Reason
-from rackspan.metrics import SCAN_NEXT, SCANS_STARTED
+from rackspan.metrics import SCAN_NEXT, SCAN_RUNNING, SCANS_STARTED, forget_topology, serve_topology
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Listed
+from rackspan.reconcile.runtime.namespaces import NamespaceQuota
 from rackspan.reconcile.scans import scan_reconciler as loops
 from rackspan.reconcile.scans.job_status import RunKind, read_run
 from rackspan.reconcile.scans.scan_reconciler import ScansReconciler
@@ -284,18 +285,32 @@ async def test_operator_without_the_right_to_list_spark_applications_asks_once(w
     assert world.runs.lists == 3, "Jobs twice"
 
 
-async def test_scan_started_as_its_topology_is_deleted_leaves_no_metric(world, monkeypatch):
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_started_scan_is_counted_unless_its_topology_is_deleted_meanwhile(world, monkeypatch, deleted):
     world.topology("brief", request="a")
+    serve_topology("brief/prod")
     start = world.runs.start
 
     async def started(body):
-        world.cache.drop_topology(ObjectKey("brief", "prod"))
+        if deleted:
+            world.cache.drop_topology(ObjectKey("brief", "prod"))
+            forget_topology("brief/prod")
         return await start(body)
 
     monkeypatch.setattr(world.runs, "start", started)
     await world.loop.reconcile()
     samples = [one for metric in SCANS_STARTED.collect() for one in metric.samples]
-    assert not [one for one in samples if one.labels["topology"] == "brief/prod"]
+    assert any(one.labels["topology"] == "brief/prod" for one in samples) != deleted
+    forget_topology("brief/prod")
+
+
+async def test_topology_over_the_quota_of_its_namespace_has_no_series_of_scans(world):
+    world.cache.quota = NamespaceQuota(0)
+    world.topology("crowded", schedule="0 3 * * *")
+    await world.loop.reconcile()
+    assert world.facts("crowded").failure.reason == Reason.TOO_MANY_TOPOLOGIES
+    samples = [one for metric in SCAN_RUNNING.collect() for one in metric.samples]
+    assert not [one for one in samples if one.labels["topology"] == "crowded/prod"]
 
 
 async def test_unexpected_error_for_one_topology_does_not_block_others(world, monkeypatch):
