@@ -272,12 +272,6 @@ def forget_kafka_metrics(topology: str) -> None:
         gauge.remove_by_labels({"topology": topology})
 
 
-def forget_topics(topology: str) -> None:
-    """Remove the series about the KafkaTopics of a topology without a loop."""
-    for metric in (QUEUE_DEPTH, RECONCILED):
-        metric.remove(topology)
-
-
 def forget_topology(topology: str) -> None:
     """Remove all series of a topology whose loop has ended, and those of its namespace if it was the last one there."""
     _SERVED.discard(topology)

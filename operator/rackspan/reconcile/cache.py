@@ -153,11 +153,17 @@ class Cache:
         self.versions.unreadable.pop((cls.__name__, key), None)
         return found
 
-    def unreadable(self, topic: KafkaTopic) -> Failure | None:
-        """Return why a KafkaTopic can be neither reconciled nor deleted, or None.
+    def unusable(self, topology: ObjectKey) -> Failure | None:
+        """Return why nothing is done for a RackTopology, above its namespace's quota or with an unreadable spec."""
+        error = self.versions.unreadable.get((racktopology.KIND, topology))
+        return self.quota.over_quota(topology) or (None if error is None else invalid_spec(error).failure)
 
-        The newest version of its spec cannot be read, or its RackTopology was never readable.
-        """
+    def has_unreadable_spec(self, topic: KafkaTopic) -> bool:
+        """Return whether the newest version of the KafkaTopic's spec cannot be read."""
+        return (kafkatopic.KIND, topic.key) in self.versions.unreadable
+
+    def unreadable(self, topic: KafkaTopic) -> Failure | None:
+        """Return that the spec of a KafkaTopic cannot be read, or that of its RackTopology never could, or None."""
         why = self.versions.unreadable
         if (error := why.get((kafkatopic.KIND, topic.key))) is not None:
             return invalid_spec(error).failure

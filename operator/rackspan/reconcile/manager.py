@@ -106,7 +106,7 @@ class Manager:
             asyncio.create_task(self._sweep(), name="sweep"),
             *(asyncio.create_task(controller.run(), name=controller.name) for controller in self._controllers),
             asyncio.create_task(self._reassignments.run(), name="reassignments"),
-            asyncio.create_task(self._loops.run_shared(), name="strays"),
+            asyncio.create_task(self._loops.run_shared(), name="shared"),
             *(asyncio.create_task(reflector.watch(), name="watch") for reflector in self._reflectors),
         ]
 

@@ -16,7 +16,7 @@ from rackspan import metrics
 from rackspan.api.conditions import COMPLIANT, DRAINED, READY, STALLED, ConditionStatus, find_condition, is_true
 from rackspan.api.racktopology import KIND
 from rackspan.api.reasons import Reason
-from rackspan.metrics import count_error, forget_topics, forget_topology
+from rackspan.metrics import count_error, forget_topology
 from rackspan.reconcile.cluster.broker_events import BrokerEvents, announced_brokers, drift_events
 from rackspan.reconcile.cluster.cordons import Cordons
 from rackspan.reconcile.cluster.observer import Observer
@@ -123,8 +123,11 @@ class TopologyReconciler:
         finally:
             await self.cluster.close()
 
-    async def report(self) -> None:
-        """Write the finalizer and all statuses once, without a loop and without metrics. Raises FailureError."""
+    async def report(self) -> bool:
+        """Write the finalizer and all statuses once, without a loop and without metrics. Raises FailureError.
+
+        Return whether all is written, and no deletion waits.
+        """
         await self._finalizer.reconcile()
         progress()
         left = set(self._dependencies.cache.topics_of(self._key))
@@ -133,8 +136,8 @@ class TopologyReconciler:
             keys = await self.topics.take()
             await self.topics.process(keys)
             left.difference_update(keys)
-        forget_topics(str(self._key))
         await self.write_status()
+        return self.topics.is_idle
 
     def finish(self) -> None:
         """Let the ongoing batches end and start no other: the RackTopology is deleted, or not served any more."""

@@ -40,7 +40,7 @@ _WORKERS = 2
 
 
 class TopologyLoops:
-    """Starts a topology's loop when it is first seen, and ends the loop after its last batch when it is deleted."""
+    """Starts the loop of a topology that is served, and ends it after its last batch when that is not so any more."""
 
     def __init__(self, dependencies: Dependencies) -> None:
         self._status_parts: Sequence[StatusPart] = ()
@@ -54,7 +54,7 @@ class TopologyLoops:
         self._requests: dict[ObjectKey, _Request] = {}
         """The last request of each KafkaTopic."""
         self._orphans = TopicsReconciler(None, NoTopology(), dependencies, _nothing)
-        self._unserved = Unserved(dependencies, self.start)
+        self._unserved = Unserved(dependencies, self.start, self._add_strays)
 
     def contribute(self, status_parts: Sequence[StatusPart]) -> None:
         """Let other loops contribute parts of statuses. They are created after these loops, to which they refer."""
@@ -67,7 +67,7 @@ class TopologyLoops:
     def start(self, key: ObjectKey) -> TopologyReconciler | None:
         """Return a topology's loop, started if none runs. If the topology is not served, report that soon: None.
 
-        It may be the loop of a deleted topology of the same name.
+        It may be a loop that is about to end, such as that of a deleted topology of the same name.
         """
         if key in self._running:
             return self._running[key][0]
@@ -121,7 +121,7 @@ class TopologyLoops:
         if topology.key in self._unserved:
             self._unserved.drop(topology.key)
             forget_topology(str(topology.key))
-            self._orphans.add(sorted(self._cache.topics_of(topology.key)))
+            self._add_strays(topology.key)
         self._keep_quota(topology.meta.namespace)
 
     def topic_changed(self, topic: KafkaTopic) -> None:
@@ -276,7 +276,11 @@ class TopologyLoops:
         if key in self._cache.topologies:
             self.start(key)
         else:
-            self._orphans.add(sorted(self._cache.topics_of(key)))
+            self._add_strays(key)
+
+    def _add_strays(self, key: ObjectKey) -> None:
+        """Queue the KafkaTopics of a topology that is deleted."""
+        self._orphans.add(sorted(self._cache.topics_of(key)))
 
 
 class _Request(NamedTuple):

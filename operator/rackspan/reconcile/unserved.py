@@ -20,30 +20,36 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rackspan.api.meta import ObjectKey
-    from rackspan.api.racktopology import RackTopology
     from rackspan.reconcile.dependencies import Dependencies
-    from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.topology_controller import StatusPart
 
 _WORKERS = 2
 _WORKERS_OF_A_NAMESPACE = 1
-_REST = 10
-"""A worker's pause after a report, as a multiple of its CPU time: a report covers all KafkaTopics of a topology."""
+_REST, _MOST_REST_SECONDS = 10, 10.0
+"""A worker's pause after a report, as a multiple of the event loop's CPU time meanwhile, and the longest one.
+
+A report covers all KafkaTopics of a topology.
+"""
 
 
 class Unserved:
     """Keeps finalizers and statuses of these RackTopologies and of their KafkaTopics up to date.
 
-    `serve` is called with a RackTopology that turns out to be served.
+    `serve` is called with a RackTopology that turns out to be served, and `gone` with one deleted during its report.
     """
 
-    def __init__(self, dependencies: Dependencies, serve: Callable[[ObjectKey], object]) -> None:
+    def __init__(
+        self, dependencies: Dependencies, serve: Callable[[ObjectKey], object], gone: Callable[[ObjectKey], object]
+    ) -> None:
         self.status_parts: Sequence[StatusPart] = ()
         """The parts of statuses that other loops contribute."""
         self._dependencies = dependencies
         self._serve = serve
+        self._gone = gone
         self._keys: set[ObjectKey] = set()
         self._reporting: set[ObjectKey] = set()
+        self._kept: dict[ObjectKey, TopologyReconciler] = {}
+        """Those with something under way, such as a deletion: they know what is confirmed, and since when it waits."""
         self._queue: WorkQueue[ObjectKey] = WorkQueue(lambda key: key.namespace, _WORKERS_OF_A_NAMESPACE)
 
     def __contains__(self, key: ObjectKey) -> bool:
@@ -61,6 +67,7 @@ class Unserved:
     def drop(self, key: ObjectKey) -> None:
         """Forget a RackTopology that is deleted, or served."""
         self._keys.discard(key)
+        self._kept.pop(key, None)
         self._queue.remove(key)
 
     async def run(self) -> None:
@@ -77,7 +84,7 @@ class Unserved:
                 await self._report(key)
             finally:
                 self._queue.done([key])
-            await asyncio.sleep(_REST * (time.thread_time() - began))
+            await asyncio.sleep(min(_REST * (time.thread_time() - began), _MOST_REST_SECONDS))
 
     async def _report(self, key: ObjectKey) -> None:
         cache = self._dependencies.cache
@@ -87,41 +94,34 @@ class Unserved:
             if topology is not None:
                 self._serve(key)
             return
-        observer = _Unasked(topology, failure, self._dependencies)
+        one = self._kept.get(key)
+        if one is None:
+            one = TopologyReconciler(key, self._dependencies, self.status_parts, _Unasked(key, self._dependencies))
+            self._kept[key] = one
+        one.cluster.state, one.cluster.failed_spec = failure, topology.spec
         self._reporting.add(key)
         try:
             with self._dependencies.liveness.track(f"status of {key}"):
-                await TopologyReconciler(key, self._dependencies, self.status_parts, observer).report()
+                is_done = await one.report()
         except FailureError:  # logged where it was written
-            self._queue.add_rate_limited(key)
+            is_done = False
         except Exception as error:
             unexpected_failure("reconcile", key, error)
-            self._queue.add_rate_limited(key)
-        else:
-            self._wait(key)
+            is_done = False
         finally:
             self._reporting.discard(key)
-
-    def _wait(self, key: ObjectKey) -> None:
-        """Queue a reported RackTopology for its resync, or earlier while a deletion waits or a finalizer is missing."""
-        cache = self._dependencies.cache
-        topology = cache.topologies.get(key)
-        if topology is None:
-            return
-        deleting = topology.meta.is_deleting or any(cache.topics[one].meta.is_deleting for one in cache.topics_of(key))
-        if deleting or not has_finalizer(topology.meta):
-            self._queue.add_rate_limited(key)
-        else:
+        if (after := cache.topologies.get(key)) is None:
+            self._gone(key)  # its KafkaTopics may have been written once more
+        elif is_done and has_finalizer(after.meta) and not after.meta.is_deleting:
+            self._kept.pop(key, None)
             self._queue.forget(key)
             self._queue.add_after(key, self._dependencies.resync_seconds)
+        else:
+            self._queue.add_rate_limited(key)
 
 
 class _Unasked(Observer):
     """The observer of a RackTopology that is not served. It asks no Kafka, so topics are out of sight."""
-
-    def __init__(self, topology: RackTopology, failure: Failure, dependencies: Dependencies) -> None:
-        super().__init__(topology.key, dependencies)
-        self.state, self.failed_spec = failure, topology.spec
 
     @property
     def out_of_sight(self) -> float:

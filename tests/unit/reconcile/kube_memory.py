@@ -9,7 +9,7 @@ from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.dependencies import Dependencies
 from rackspan.reconcile.failures import DeniedError, Failure, FailureError, Remedy
-from rackspan.reconcile.ports import KubernetesEvent, Listed, Listener
+from rackspan.reconcile.ports import KubernetesEvent, Listed, Listener, Terminating
 from rackspan.reconcile.runtime.informer import POD, key_of, version_of
 from rackspan.reconcile.runtime.writers import FinalizerWriter, StatusWriter
 
@@ -47,6 +47,13 @@ class MemoryCluster:
     """The objects that a list returns, by kind."""
     denied: frozenset[str] = frozenset()
     """The namespaces that cannot be read."""
+    ends: Terminating = field(default_factory=Terminating)
+    """The definitions and namespaces that are being deleted."""
+
+    async def terminating(self, namespaces):
+        return Terminating(
+            self.ends.definitions, {name: at for name, at in self.ends.namespaces.items() if name in namespaces}
+        )
 
     async def replace_status(self, ref, status):
         self._called("replace_status", ref.key.name)

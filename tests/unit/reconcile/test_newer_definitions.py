@@ -14,6 +14,7 @@ from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.cluster.observer import Observer
 from rackspan.reconcile.failures import Failure
+from rackspan.reconcile.ports import Terminating
 from rackspan.reconcile.runtime.informer import Informer, ResourceHandler
 from rackspan.reconcile.topics import topic_finalizer
 from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
@@ -151,20 +152,37 @@ async def test_topic_with_an_unreadable_spec_is_stalled_and_neither_changed_nor_
     assert len(world.kafka.replicas["orders"]) == 6
 
 
-@pytest.mark.parametrize("deleted", [None, "2026-01-02T00:00:00Z"])
-async def test_topic_of_a_topology_that_was_never_readable_is_kept_and_says_why(world, deleted):
+@pytest.fixture
+def orphans(world):
+    """Return the reconciler of topics without a topology, after a RackTopology that cannot be read."""
     world.cache.topologies.clear()
-    both = informers(world.cache)
-    both[racktopology.KIND].seen(prod(rackSource="Zookeeper"))
-    both[kafkatopic.KIND].seen(orders(2, deleted=deleted))
-    orphans = TopicsReconciler(None, NoTopology(), world.dependencies, _nothing)
+    informers(world.cache)[racktopology.KIND].seen(prod(rackSource="Zookeeper"))
+    return TopicsReconciler(None, NoTopology(), world.dependencies, _nothing)
+
+
+async def reconcile(world, orphans, topic):
+    informers(world.cache)[kafkatopic.KIND].seen(topic)
     orphans.add([ORDERS])
     await orphans.process(await orphans.take())
+
+
+@pytest.mark.parametrize("deleted", [None, "2026-01-02T00:00:00Z"])
+async def test_topic_of_a_topology_that_was_never_readable_is_kept_and_says_why(world, orphans, deleted):
+    await reconcile(world, orphans, orders(2, deleted=deleted))
     ready = world.kube.condition("orders", "Ready")
-    assert ready["reason"] == "TopologyNotReady"
-    assert ready["message"].startswith("RackTopology kafka/prod cannot be read: spec.rackSource ")
-    assert world.cache.topics[ORDERS].meta.finalizers == (FINALIZER,)
-    assert world.kube.announced == []
+    assert ready["reason"] == ("DeletionBlocked" if deleted else "TopologyNotReady")
+    assert "RackTopology kafka/prod cannot be read: spec.rackSource " in ready["message"]
+    assert world.kube.finalizers == {}
+    assert [event.reason for event in world.kube.announced] == (["DeletionBlocked"] if deleted else [])
+
+
+@pytest.mark.parametrize("why", ["Retain", "definitions"])
+async def test_topic_that_stays_in_kafka_is_released_although_its_topology_was_never_readable(world, orphans, why):
+    if why == "definitions":
+        world.kube.ends = Terminating(("kafkatopics.rackspan.dev",))
+    policy = {"deletionPolicy": "Retain"} if why == "Retain" else {}
+    await reconcile(world, orphans, orders(2, deleted="2026-01-02T00:00:00Z", **policy))
+    assert world.kube.finalizers == {"orders": []}
 
 
 async def _nothing():

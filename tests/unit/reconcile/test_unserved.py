@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from tests.support.loop_dependencies import rack_dependencies, scan_dependencies
@@ -18,6 +19,7 @@ from rackspan.reconcile import unserved
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.manager import Manager
 from rackspan.reconcile.ports import Terminating
+from rackspan.reconcile.topics import topic_deletion
 
 DELETED = {"deletionTimestamp": "2026-02-01T00:00:00Z", "resourceVersion": "2"}
 
@@ -35,9 +37,6 @@ class Kube(MemoryCluster):
         if ref.key.namespace == self.slow:
             await asyncio.Event().wait()
         return await super().replace_status(ref, status)
-
-    async def terminating(self, namespaces):
-        return Terminating()
 
 
 @pytest.fixture
@@ -168,6 +167,55 @@ async def test_topic_is_kept_with_its_object_while_its_topology_is_over_the_quot
     await until(lambda: kube.finalizers.get("topic-1") == [])
 
 
+def deleting(number, topology, namespace="shop"):
+    """Return a KafkaTopic that is being deleted, and its topic in Kafka with it."""
+    body = topic(number, topology)
+    metadata = {**body["metadata"], **DELETED, "namespace": namespace}
+    reference = {"topologyRef": {"name": topology, "namespace": "shop"}, "deletionPolicy": "Delete"}
+    status = {"topicId": f"id-{number}", "clusterId": "kafka-1"}
+    return {"metadata": metadata, "spec": {**body["spec"], **reference}, "status": status}
+
+
+async def test_topic_of_a_terminating_namespace_is_released_while_its_topology_is_over_the_quota(
+    started, kube, monkeypatch
+):
+    monkeypatch.setattr(topic_deletion, "NAMESPACE_TIMEOUT", timedelta(seconds=2))
+    kube.ends = Terminating(namespaces={"ends": datetime(2026, 2, 1, tzinfo=UTC)})
+    open_to_all = numbered(1)
+    open_to_all["spec"] = {**open_to_all["spec"], "allowedNamespaces": {"from": "All"}}
+    see(started, numbered(0), open_to_all, deleting(1, "t01", "ends"))
+    await until(lambda: kube.finalizers.get("topic-1") == [])
+
+
+async def test_status_of_a_topic_is_written_again_after_a_refusal_while_its_topology_is_over_the_quota(started, kube):
+    kube.refusing["replace_status", "topic-1"] = REFUSED
+    see(started, numbered(0), numbered(1), topic(1, "t01"))
+    await until(lambda: kube.writes["topic-1"])
+    kube.refusing.clear()
+    async with asyncio.timeout(30):  # less than a resync
+        await until(lambda: condition(kube, "topic-1", "Ready") == "TopologyNotReady")
+
+
+async def test_confirmations_and_times_of_deletions_are_kept_from_report_to_report(started, kube, monkeypatch):
+    report, reporters = unserved.TopologyReconciler.report, []
+
+    async def recorded(self):
+        reporters.append(self.topics.finalizer)
+        return await report(self)
+
+    monkeypatch.setattr(unserved.TopologyReconciler, "report", recorded)
+    see(started, numbered(0), numbered(1), deleting(1, "t01"))
+    await until(lambda: len(reporters) >= 3)
+    assert len(set(map(id, reporters))) == 1
+    retained = deleting(1, "t01")
+    retained["metadata"] |= {"resourceVersion": "3", "generation": 2}
+    retained["spec"]["deletionPolicy"] = "Retain"
+    see(started, retained)
+    await until(lambda: kube.finalizers.get("topic-1") == [])
+    started.informers[kafkatopic.KIND].gone(retained)
+    await until(lambda: not started._loops._unserved._kept)
+
+
 async def test_ready_topic_becomes_unknown_when_its_topology_is_over_the_quota(started, kube):
     ready = {"type": "Ready", "status": "True", "reason": "InSync", "message": "", "observedGeneration": 1}
     ready["lastTransitionTime"] = "2026-01-01T00:00:00Z"
@@ -204,7 +252,7 @@ async def test_defect_over_a_topology_is_retried_and_does_not_stop_the_reports_o
         if self._key.name in fails:
             fails.remove(self._key.name)
             raise ValueError("a defect")
-        await report(self)
+        return await report(self)
 
     monkeypatch.setattr(unserved.TopologyReconciler, "report", failing)
     see(started, *map(numbered, range(3)))

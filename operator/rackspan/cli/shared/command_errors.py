@@ -225,7 +225,7 @@ def called_as() -> str:
     name = Path(sys.argv[0]).name
     if name.startswith(_KUBECTL):
         return name.replace("-", " ", 1)
-    return "rackspan" if name in ("__main__.py", "") else name
+    return "rackspan" if name in ("__main__.py", "-c", "") else name
 
 
 def _report_usage(error: Any, path: str) -> int:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rackspan.api import racktopology
 from rackspan.api.racktopology import RackTopologyStatus
 from rackspan.api.reasons import Reason
 from rackspan.metrics import count_error
@@ -188,11 +187,10 @@ class Observer:
         self._spec = topology.spec if topology else None
         if topology is None:
             raise FailureError(Failure(Reason.TOPOLOGY_NOT_FOUND, f"there is no RackTopology {self._key}", Remedy.SPEC))
-        if (over_quota := cache.quota.over_quota(self._key)) is not None:
-            raise FailureError(over_quota)
-        problem = cache.versions.unreadable.get((racktopology.KIND, self._key)) or topology.spec.invalid_level
-        if problem is not None:
-            raise invalid_spec(problem)
+        if (unusable := cache.unusable(self._key)) is not None:
+            raise FailureError(unusable)
+        if topology.spec.invalid_level is not None:
+            raise invalid_spec(topology.spec.invalid_level)
         return topology
 
     async def _observe_cluster(self, *, resync: bool) -> ClusterState:

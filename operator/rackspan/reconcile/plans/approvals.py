@@ -211,15 +211,16 @@ class Approvals:
         if self._is_complete and (topology := self._dependencies.cache.topologies.get(self._key)) is not None:
             await self._sizes.look(topology, whole)
             self._approved.cover(topology, whole)
-        review, admin = self._review(datetime.now(UTC)), self._observer.admin
-        if self._is_complete or self._observer.out_of_sight is not None:
+        now = datetime.now(UTC)
+        review, admin = self._review(now), self._observer.admin
+        if self._is_complete:
             self._approved.keep(self._plans.whole, review.shown_as_approved if review is not None else ())
         problem: FailureError | None = None
         is_current = review is not None and review.topology.spec == review.state.spec  # a drain may have ended
         if review is not None and admin is not None and self._is_complete and is_current:
             if review.outcome.approved:
                 try:
-                    await self._begin(review, admin)
+                    await self._begin(review, admin, now)
                 except FailureError as error:
                     problem = error  # raised below, after the waiting topics are queued
                 review = self._review(datetime.now(UTC))
@@ -298,15 +299,15 @@ class Approvals:
             present = {whole.hash, *whole.namespaces.values()}
             self._begun_whole = {text: name for text, name in self._begun_whole.items() if text in present}
 
-    async def _begin(self, review: Review, admin: KafkaAdmin) -> None:
+    async def _begin(self, review: Review, admin: KafkaAdmin, at: datetime) -> None:
         topic_ids, changed = await self._compared(review, admin)
         self._look_again(changed)
         same = {key: part for key, part in review.approved.items() if key not in changed}
         await review.state.load.settle({change.topic for part in same.values() for change in part.changes})
         # Remove an approval before anything is done for it: a restarted operator must not find it again.
         able = await self._approved.take_off(review.topology, review.whole, same)
-        # A person may have withdrawn an approval meanwhile, or paused a topic.
-        now = self._review(datetime.now(UTC), review.whole)
+        # A person may have withdrawn an approval meanwhile, or paused a topic. A window that has closed does not count.
+        now = self._review(at, review.whole)
         parts = {key: part for key, part in able.items() if now is not None and key in now.outcome.approved}
         if now is None or not parts or not self._is_current(review.state):
             return

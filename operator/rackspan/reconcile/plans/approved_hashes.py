@@ -110,9 +110,9 @@ class ApprovedHashes:
         objects = {TOPOLOGY: self._cache.topologies, TOPIC: self._cache.topics}
         live = _together(some for key, some in self.names(whole).items() if key in shown)
         self._in_hand = {
-            ref: text
+            ref: ",".join(sorted(approved))
             for ref, text in self._in_hand.items()
-            if not live.isdisjoint(_hashes(text))
+            if (approved := live & _hashes(text))
             and (one := objects[ref.kind].get(ref.key)) is not None
             and APPROVE_PLAN not in one.meta.annotations
         }

@@ -84,7 +84,7 @@ class PassReader:
     async def copied(
         self, decision: MoveDecision, observed: Observed
     ) -> Mapping[tuple[TopicPartition, int], int | None]:
-        """Return the bytes of replicas that are being copied and not in sync; None if a broker does not report them."""
+        """Remember the copies under way, and return their bytes if they are not in sync; None if not reported."""
         self.copying = decision.copying
         offline = {one.partition for one in decision.waiting if one.reason is WaitReason.DISK_OFFLINE}
         states = {at: observed.partitions[at] for at in offline.union(decision.copying) if at in observed.partitions}

@@ -128,7 +128,9 @@ class ReassignmentsReconciler:
                 one.task = asyncio.create_task(loop, name=name)
 
     def _measure(self, there: Mapping[ObjectKey, Sequence[Reassignment]]) -> None:
-        """Set the metrics of all topologies that have Reassignments, and remove those of the others."""
+        """Set the metrics of all served topologies that have Reassignments, and remove those of the others."""
+        quota = self._dependencies.cache.quota
+        there = {key: objects for key, objects in there.items() if quota.over_quota(key) is None}
         for key in self._measured.difference(there):
             forget_reassignments(str(key))
         for key, objects in there.items():

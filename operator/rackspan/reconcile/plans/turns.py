@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 HISTORY: Final = 10
-"""The number of ended plans that are kept for each topology, in each order."""
+"""The number of ended plans that are kept for each topology."""
 _PARTS_LATE_SECONDS: Final = 60.0
 """How long the creation of a plan's next part may take: each is a call to an API server that may be slow."""
 
@@ -160,14 +160,14 @@ def has_work(objects: Collection[Reassignment]) -> bool:
 def outlived(objects: Collection[Reassignment]) -> Sequence[Reassignment]:
     """Return the ended Reassignments to delete: those without work left, except of the last and of unfinished plans.
 
-    The last plans are those that were created last, by the API server's clock, and those that ended last, by the
-    operator's. So a plan that has just ended stays even if one of the clocks was set back.
+    The last plans are the one that was created last, by the API server's clock, and those that ended last, by the
+    operator's. So a plan that has just ended stays even if the operator's clock was set back.
     """
     kept = {one.spec.plan_hash for one in objects if not one.ended}
     ended = [one for one in objects if one.ended and not one.meta.is_deleting]
     created = sorted(ended, key=lambda one: one.meta.age, reverse=True)
-    for newest_first in (created, sorted(created, key=lambda one: str(one.status.finished_at or ""), reverse=True)):
-        kept.update(islice(dict.fromkeys(one.spec.plan_hash for one in newest_first), HISTORY))
+    finished = sorted(created, key=lambda one: str(one.status.finished_at or ""), reverse=True)
+    kept.update(islice(dict.fromkeys(one.spec.plan_hash for one in (*created[:1], *finished)), HISTORY))
     return [one for one in ended if one.spec.plan_hash not in kept and not needs_work(one)]
 
 

@@ -126,7 +126,7 @@ class TopologyWorker:
         mine = in_order(self._cache, self._key)
         for one in turns.outlived(mine):
             await self._dependencies.objects.delete(one)
-        if mine:
+        if mine and self._cache.quota.over_quota(self._key) is None:
             measure(str(self._key), mine)
         if not self.has_lost_run and not any(map(turns.needs_work, mine)):
             await self.close()
@@ -295,7 +295,7 @@ class TopologyWorker:
             return _RETRY_SECONDS
         if intent is Intent.PAUSE:
             told = await self._writer.write_state(one, ReassignmentState.PAUSED, turns.paused_by(one, mine))
-        elif (refused := self._cache.quota.over_quota(self._key)) is not None:
+        elif (refused := self._cache.unusable(self._key)) is not None:
             told = await self._writer.write_state(one, ReassignmentState.QUEUED, refused.message, reason=refused.reason)
         else:
             return None

@@ -136,9 +136,7 @@ class RestartsReconciler(Controller):
                 del known[gone]
         self._steps = {key: step for key, step in self._steps.items() if not step.done()}
         busy = False
-        quota = self._dependencies.cache.quota
-        served = [topology for topology in topologies.values() if quota.over_quota(topology.key) is None]
-        for topology in sorted(served, key=lambda one: one.meta.age):
+        for topology in sorted(topologies.values(), key=lambda one: one.meta.age):
             if self._is_due(topology):
                 busy = True
                 if topology.key not in self._steps:
@@ -219,6 +217,8 @@ class RestartsReconciler(Controller):
 
     def _refused(self, topology: RackTopology) -> RestartHold | None:
         """Return why the operator may not restart this topology's brokers, or None."""
+        if (over_quota := self._dependencies.cache.quota.over_quota(topology.key)) is not None:
+            return RestartHold(over_quota.message, over_quota.reason)
         own, where = topology.meta.namespace, topology.broker_namespace
         if where not in self._dependencies.restart_in:
             why = f"the operator may not evict pods of namespace {where}: name it in racks.restart of the chart"
@@ -233,7 +233,7 @@ class RestartsReconciler(Controller):
         cache = self._dependencies.cache
         for key, other in cache.topologies.items():
             same = key != topology.key and cache.share_cluster(topology.key, key)
-            if same and self._known(other).restarts.current is not None:
+            if same and cache.quota.over_quota(key) is None and self._known(other).restarts.current is not None:
                 return RestartHold(f"RackTopology {key} of the same Kafka cluster restarts a broker")
         return None
 

@@ -71,6 +71,11 @@ class WorkQueue(Generic[K]):
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether no key waits, also not for a later time."""
+        return not self._waiting and not self._due
+
     def add(self, keys: Iterable[K]) -> None:
         """Queue keys. Keys that wait already keep their places."""
         for key in keys:

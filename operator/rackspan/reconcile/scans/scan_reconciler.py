@@ -296,7 +296,8 @@ class ScansReconciler(Controller):
         report = cache.report_of(topology)
         if report is None:
             return scans
-        update_report_metrics(str(topology.key), report)
+        if cache.quota.over_quota(topology.key) is None:
+            update_report_metrics(str(topology.key), report)
         if report.scan_id is None or report.scan_id == scans.announced:
             return scans
         about = ObjectRef(racktopology.KIND, topology.key, topology.meta.uid)

@@ -164,13 +164,21 @@ class TopicFinalizer:
         self._seen_since = {end: self._seen_since.get(end, now) for end in self._terminating.namespaces.items()}
         topology = self._cache.topologies.get(self._topology)
         decisions = {
-            topic.key: known for topic in topics if (known := retained_by_teardown(topic, topology, seen)) is not None
+            topic.key: known for topic in topics if (known := self._retained(topic, topology, seen)) is not None
         }
         if topology is None or len(decisions) == len(topics):
             return decisions
         self._review_gate(topology)
         await self._read_confirmation(topology)
         return decisions | self._check_gate(topics, topology)
+
+    def _retained(
+        self, topic: KafkaTopic, topology: RackTopology | None, terminating: Terminating
+    ) -> DeletionDecision | None:
+        unreadable = None if topology is not None or terminating.definitions else self._cache.unreadable(topic)
+        if unreadable is not None:  # the RackTopology exists
+            return DeletionDecision(DeletionStep.HOLD, unreadable.message)
+        return retained_by_teardown(topic, topology, terminating)
 
     def _check_gate(self, topics: Iterable[KafkaTopic], topology: RackTopology) -> dict[ObjectKey, DeletionDecision]:
         gate, refusal, decisions = self._gate, refusals(self._cache), {}
@@ -290,8 +298,9 @@ class TopicFinalizer:
     def _recheck_gate(self, topics: Sequence[KafkaTopic]) -> Mapping[ObjectKey, DeletionDecision]:
         """Return decisions for topics that now have to wait: many deletions may have been requested meanwhile."""
         topology = self._cache.topologies.get(self._topology)
-        if topology is None:
-            return _held(topics, "its RackTopology went a moment ago")
+        if topology is None or self._cache.quota.over_quota(self._topology) is not None:
+            # Its status is not written any more, so a later operator would not count these deletions.
+            return _held(topics, "its RackTopology went, or is not served, since a moment ago")
         self._review_gate(topology)
         return self._check_gate(topics, topology)
 

@@ -14,7 +14,7 @@ from rackspan.api.conditions import COMPLIANT, READY, STALLED, ConditionStatus, 
 from rackspan.api.kafkatopic import KIND, KafkaTopic
 from rackspan.api.meta import ObjectKey
 from rackspan.api.reasons import Reason
-from rackspan.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED, count_error
+from rackspan.metrics import QUEUE_DEPTH, RECONCILE_SECONDS, RECONCILED, count_error, is_served
 from rackspan.reconcile.failures import UNEXPECTED, Failure, FailureError, Remedy
 from rackspan.reconcile.plans.approvals import Approvals
 from rackspan.reconcile.plans.topology_plan import TopologyPlan
@@ -97,6 +97,11 @@ class TopicsReconciler:
         self.approvals = Approvals(key, observer, dependencies, self._plans, self._quotas, self._queue)
         self.finalizer = TopicFinalizer(key, dependencies, write_topology_status)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no topic waits, also not for a retry."""
+        return self._queue.is_empty
+
     def add(self, keys: Iterable[ObjectKey]) -> None:
         """Queue these topics."""
         self._queue.add(keys)
@@ -137,7 +142,7 @@ class TopicsReconciler:
             _log.exception("topology %s: unexpected error over %d topics", self._name, len(keys))
             self._retry(keys)
         else:
-            if self._name:
+            if is_served(self._name):
                 RECONCILED.labels(self._name).inc(len(keys))
         finally:
             self.approvals.looked_at(keys, since, put_off)
@@ -152,7 +157,7 @@ class TopicsReconciler:
         return topic if topic is not None and self._topology in (None, topic.topology) else None
 
     def _measure_queue(self) -> None:
-        if self._name:
+        if is_served(self._name):
             QUEUE_DEPTH.labels(self._name).set(len(self._queue))
 
     def _retry(self, keys: Iterable[ObjectKey]) -> None:
@@ -164,12 +169,15 @@ class TopicsReconciler:
         known = [topic for key in keys if (topic := self._known(key)) is not None]
         topics = [topic for topic in known if not self._dependencies.cache.is_left_out(topic)]
         cache = self._dependencies.cache
-        failures = {topic.key: failure for topic in topics if (failure := cache.unreadable(topic)) is not None}
-        deleting = [topic for topic in topics if topic.meta.is_deleting and topic.key not in failures]
-        others = [topic for topic in topics if not topic.meta.is_deleting or topic.key in failures]
+        deleting = [topic for topic in topics if topic.meta.is_deleting and not cache.has_unreadable_spec(topic)]
         await self._finalize(deleting)
-        refusal_of = refusals(cache)
-        failures = {topic.key: failure for topic in others if (failure := refusal_of(topic)) is not None} | failures
+        finalized, refusal_of = {topic.key for topic in deleting}, refusals(cache)
+        others = [topic for topic in topics if topic.key not in finalized]
+        failures = {
+            topic.key: failure
+            for topic in others
+            if (failure := cache.unreadable(topic) or refusal_of(topic)) is not None
+        }
         for key in failures:
             self._written.pop(key, None)  # so that its status is computed again once it is admitted
             self._plans.forget(key)

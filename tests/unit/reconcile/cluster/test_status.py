@@ -226,7 +226,7 @@ def test_many_pods_with_the_same_broker_id_are_shortened_to_a_count():
     of_pods = topology(rackSource="Nodes", brokers=selector)
     view = rack_view(of_pods, {}, pods, [])
     status = status_of(state(), view)
-    assert status.brokers[0].pod.endswith(" and 1990 more")
+    assert status.brokers[0].pod.endswith(" and 1,990 more")
     assert stored(status) < 20_000
 
 

@@ -327,26 +327,20 @@ async def test_approval_of_a_plan_that_never_started_does_not_start_the_same_pla
     ("where", "meanwhile"),
     [
         ("RackTopology", "the topic is paused"),
-        ("RackTopology", "Kafka is unreachable"),
         ("KafkaTopic", "the topic is paused"),
-        ("KafkaTopic", "Kafka is unreachable"),
         ("KafkaTopic", "another annotation"),
         ("KafkaTopic", "topicApproval: Never"),
     ],
 )
 async def test_removed_approval_starts_nothing_once_statuses_have_not_shown_it(where, meanwhile):
     world = await approved_and_not_begun(where)
-    observed, epoch = world.observer.state, world.observer.epoch
     if meanwhile == "the topic is paused":
         annotate(world, "KafkaTopic", {PAUSED: "true"})
-    elif meanwhile == "Kafka is unreachable":
-        world.observer.state, world.observer.epoch, world.observer.out_of_sight = DENIED, epoch + 1, 300.0
     elif meanwhile == "another annotation":
         annotate(world, where, {APPROVE_PLAN: "f" * 32})
     else:
         world.topology(reassignment={"topicApproval": "Never"})
     await world.loop.approvals.reconcile()
-    world.observer.state, world.observer.epoch, world.observer.out_of_sight = observed, epoch, None
     annotate(world, "KafkaTopic", {})
     world.topology()
     await world.work()

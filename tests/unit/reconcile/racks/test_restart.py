@@ -498,7 +498,8 @@ async def test_topology_over_the_quota_of_its_namespace_restarts_nothing():
     one.cache.quota = NamespaceQuota(0)
     one.cache.quota.put(one.topology)
     await one.run(60)
-    assert (one.evicted, one.loop._steps) == ([], {})
+    assert one.evicted == []
+    assert one.loop._facts[one.topology.key].hold.reason == "TooManyTopologies"
 
 
 @pytest.mark.parametrize("deleted", [False, True])
