@@ -25,7 +25,8 @@ from kubernetes.aio import config as _config
 from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import kube_config as _kube_config
 
-from rackspan.core.text import shown
+from rackspan.core.text import few, shown
+from rackspan.kube.kubeconfig_files import files_there, kubeconfig_files, kubeconfig_problem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,12 +171,17 @@ class Authentication:
                 _log.debug("no service account here")
             else:
                 return  # the client reads its token again every minute
-        which = {} if self._kubeconfig is None else {"config_file": str(self._kubeconfig)}
+        named = kubeconfig_files(self._kubeconfig)
+        files = files_there(named)
+        if not files:
+            raise config.ConfigException(f"{few(named)}: there is no such file")
         try:
-            loader = await config.load_kube_config(client_configuration=self.settings, **which)
+            loader = await config.load_kube_config(os.pathsep.join(files), client_configuration=self.settings)
+        except (config.ConfigException, OSError) as error:
+            raise config.ConfigException(kubeconfig_problem(files) or str(error)) from error
         except _NO_KUBECONFIG as error:  # the library does not check the structure of the file
-            what = self._kubeconfig or "the default kubeconfig"
-            raise config.ConfigException(f"{what} is not a kubeconfig: {shown(str(error), _SHOWN)}") from error
+            found = kubeconfig_problem(files) or f"{few(files)} is not a kubeconfig: {shown(str(error), _SHOWN)}"
+            raise config.ConfigException(found) from error
         self._expires = getattr(loader, "exec_plugin_expiry", None)
         self.settings.refresh_api_key_hook = lambda _: self.renew()
 

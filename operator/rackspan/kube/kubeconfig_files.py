@@ -13,34 +13,33 @@ HINT: Final = "pass --kubeconfig FILE, or set KUBECONFIG"
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def kubeconfig_files(given: Path | None) -> Sequence[Path]:
-    """Return the files that the client reads: the given one, else those of KUBECONFIG, else ~/.kube/config.
-
-    Empty if the client uses the service account of a Pod.
-    """
-    if given is not None:
-        return [given]
-    if "KUBERNETES_SERVICE_HOST" in os.environ:
-        return ()
-    named = os.environ.get("KUBECONFIG")
-    return [Path(one) for one in named.split(os.pathsep)] if named else [Path.home() / ".kube" / "config"]
+def kubeconfig_files(given: Path | None) -> Sequence[str]:
+    """Return the files that the client reads: the given one, else those of KUBECONFIG, else ~/.kube/config."""
+    named = os.environ.get("KUBECONFIG", "").split(os.pathsep) if given is None else [str(given)]
+    # Path.expanduser and Path.exists raise errors, such as for a folder that may not be searched.
+    return [os.path.expanduser(one) for one in named if one] or [os.path.expanduser("~/.kube/config")]  # noqa: PTH111
 
 
-def kubeconfig_problem(files: Sequence[Path]) -> str | None:
-    """Return why no credentials can be read from these files, None if that is not seen from the files alone."""
-    there = [one for one in files if one.exists()]
-    if not there:
-        return f"{few([*map(str, files)])}: there is no such file" if files else None
+def files_there(files: Sequence[str]) -> Sequence[str]:
+    """Return those of the files that exist. The client leaves out the others."""
+    return [one for one in files if os.path.exists(one)]  # noqa: PTH110
+
+
+def kubeconfig_problem(files: Sequence[str]) -> str | None:
+    """Return why the client cannot use these files, which exist. None if that is not seen from the files alone."""
+    if any(Path(one).is_fifo() for one in files):  # the client has read all of it
+        return None
     try:
-        read = [_read(one) for one in there]
+        read = [_read(one) for one in files]
     except _UnusableError as error:
         return str(error)
-    current = next((one["current-context"] for one in read if one.get("current-context")), None)
-    if current is None:
-        return f"{there[0]}: has no current-context"
+    # The client takes the last one, and looks for its context in all files.
+    current = [one["current-context"] for one in read if "current-context" in one][-1:]
+    if current in ([], [None], [""]):
+        return f"{few(files)}: has no current-context"
     contexts = [str(one.get("name")) for found in read for one in found.get("contexts") or () if isinstance(one, dict)]
-    if current not in contexts:
-        return f'{there[0]}: has no context "{shown(str(current))}", only {few(contexts) or "none"}'
+    if str(current[0]) not in contexts:
+        return f'{few(files)}: has no context "{shown(str(current[0]))}", only {few(contexts) or "none"}'
     return None
 
 
@@ -48,9 +47,9 @@ class _UnusableError(Exception):
     pass
 
 
-def _read(file: Path) -> dict[str, Any]:
+def _read(file: str) -> dict[str, Any]:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = Path(file).read_text(encoding="utf-8")
         found = yaml.load(text, Loader=_Loader)  # noqa: S506 - a safe loader
     except OSError as error:
         raise _UnusableError(f"{file}: cannot be read: {error.strerror}") from error

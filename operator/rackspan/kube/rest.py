@@ -24,7 +24,7 @@ from kubernetes.aio import client
 from rackspan.api.reasons import Reason
 from rackspan.kube.authentication import Authentication, config
 from rackspan.kube.kube_objects import WHOLE
-from rackspan.kube.kubeconfig_files import HINT, kubeconfig_files, kubeconfig_problem
+from rackspan.kube.kubeconfig_files import HINT
 from rackspan.kube.paths import ApiPath, with_query
 from rackspan.metrics import KUBE_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -71,9 +71,6 @@ async def connect(kubeconfig: Path | None, manager: str = "rackspan") -> client.
 
     `manager` is the field manager of its writes. Raises FailureError if there are no credentials.
     """
-    problem = kubeconfig_problem(kubeconfig_files(kubeconfig))
-    if problem is not None:
-        raise NoKubeconfigError(problem)
     access = Authentication(kubeconfig)
     try:
         await access.load()
@@ -457,9 +454,8 @@ def _cause(error: aiohttp.ClientConnectorError) -> str:
         return f": its certificate is not trusted: {getattr(wrong, 'verify_message', '') or wrong}"
     over = f" over the proxy {error.host}:{error.port}" if isinstance(error, aiohttp.ClientProxyConnectionError) else ""
     found = error.os_error
-    if (
-        isinstance(found, ssl.SSLError | socket.gaierror) or not found.errno
-    ):  # whose numbers are not those of the system
+    # The numbers of these errors are not those of the system.
+    if isinstance(found, ssl.SSLError | socket.gaierror) or not found.errno:
         return f"{over}: {found.strerror or found}"
     return f"{over}: {os.strerror(found.errno)}"
 

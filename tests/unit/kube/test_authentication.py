@@ -7,15 +7,17 @@ import json
 import os
 import signal
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import kopf
 import pytest
 import yaml
 from aiohttp import web
 from dev.stack.certificates import CertificateAuthority
+from kubernetes.aio.config import ConfigException
 
 from rackspan.kube import authentication as access_module
 from rackspan.kube.authentication import Authentication
@@ -226,24 +228,27 @@ asyncio.run(hold())
 """
 
 
-@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def _printing(answer, certificate, key):
+    """Return a user of a kubeconfig whose credential plugin prints these."""
+    status = {"clientCertificateData": certificate, "clientKeyData": key}
+    about = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
+    answer.write_text(json.dumps(about))
+    return {"exec": {"apiVersion": about["apiVersion"], "command": "cat", "args": [str(answer)]}}
+
+
 @pytest.mark.parametrize("source", ["kubeconfig", "credential plugin"])
-async def test_private_key_is_never_on_a_disk_even_if_a_signal_ends_the_process(inline, tmp_path, end, source):
+async def test_private_key_is_never_on_a_disk_even_if_a_signal_ends_the_process(inline, tmp_path, source):
     path, mine = inline()
     if source == "credential plugin":
-        status = {"clientCertificateData": mine.cert.read_text(), "clientKeyData": mine.key.read_text()}
-        about = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": status}
-        (tmp_path / "answer").write_text(json.dumps(about))
-        plugin = {"apiVersion": about["apiVersion"], "command": "cat", "args": [str(tmp_path / "answer")]}
-        path, mine = inline({"exec": plugin})
+        path, _ = inline(_printing(tmp_path / "answer", mine.cert.read_text(), mine.key.read_text()))
     folder = tmp_path / "tmp"
     folder.mkdir()
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-c", HOLDS, path, env={**os.environ, "TMPDIR": str(folder)}, stdout=asyncio.subprocess.PIPE
     )
     assert await child.stdout.readline() == b"loaded\n"
-    child.send_signal(end)
-    assert await child.wait() == -end
+    child.kill()
+    assert await child.wait() == -signal.SIGKILL
     assert list(folder.iterdir()) == []
 
 
@@ -257,3 +262,60 @@ async def test_login_returns_the_certificates_of_the_kubeconfig_for_kopf(inline)
     (trusted,) = info.as_ssl_context().get_ca_certs()
     assert "rackspan-dev-ca" in str(trusted["subject"])
     assert filecmp.cmp(info.certificate_path, mine.cert, shallow=False)
+
+
+@pytest.fixture
+def good(tmp_path, monkeypatch):
+    """Return a kubeconfig that can be used. The tests name it in other ways."""
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / "good"
+    path.write_text(
+        "current-context: 5\ncontexts: [{name: 5, context: {cluster: c, user: u}}]\n"
+        "clusters: [{name: c, cluster: {server: 'http://good'}}]\nusers: [{name: u, user: {token: t}}]\n"
+    )
+    return path
+
+
+@pytest.mark.parametrize("named", [":{0}", "~/good", "{0.parent}/away:{0}", "{0.parent}/stale:{0}"])
+async def test_kubeconfig_variable_may_have_empty_parts_a_home_and_files_that_are_away_or_stale(
+    good, monkeypatch, named
+):
+    (good.parent / "stale").write_text("current-context: gone\ncontexts: [{name: other}]")
+    monkeypatch.setenv("KUBECONFIG", named.format(good))
+    access = Authentication(None)
+    await access.load()
+    assert access.settings.host == "http://good"
+
+
+async def test_context_may_stand_in_another_file_than_its_name(good, monkeypatch):
+    (good.parent / "name").write_text("current-context: 5\n")
+    good.write_text(good.read_text().replace("current-context: 5\n", ""))
+    monkeypatch.setenv("KUBECONFIG", f"{good}:{good.parent / 'name'}")
+    await Authentication(None).load()
+
+
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        ("", nullcontext()),
+        (
+            "current-context: gone\n",
+            pytest.raises(ConfigException, match=r"Expected object with name gone in .*/contexts"),
+        ),
+    ],
+)
+async def test_kubeconfig_may_be_a_pipe_which_is_read_once(good, text, outcome):
+    reader, writer = os.pipe()
+    os.write(writer, (text or good.read_text()).encode())
+    os.close(writer)
+    with outcome:
+        await Authentication(Path(f"/dev/fd/{reader}")).load()
+    os.close(reader)
+
+
+async def test_kubeconfig_that_cannot_be_read_is_no_defect(good, monkeypatch):
+    monkeypatch.setenv("KUBECONFIG", str(good.parent))
+    with pytest.raises(ConfigException, match="cannot be read: Is a directory"):
+        await Authentication(None).load()

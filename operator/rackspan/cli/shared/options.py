@@ -86,7 +86,7 @@ def _wrong_with(server: str) -> str:
 
 def _kubeconfig(option: Callable[..., Any], purpose: str = "", **settings: Any) -> Any:
     default = "Default: the Pod's service account, else KUBECONFIG, else ~/.kube/config."
-    return option(envvar="RACKSPAN_KUBECONFIG", exists=True, dir_okay=False, help=f"{purpose}{default}", **settings)
+    return option(envvar="RACKSPAN_KUBECONFIG", dir_okay=False, help=f"{purpose}{default}", **settings)
 
 
 def path(text: str) -> Path:
