@@ -13,11 +13,11 @@ import os
 import ssl
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
+from weakref import WeakSet
 
 import yaml
 from kubernetes.aio import client
@@ -44,21 +44,44 @@ _PAUSE_SECONDS: Final = 1.0
 _TRIES: Final = 30
 _NO_KUBECONFIG: Final = (yaml.YAMLError, UnicodeDecodeError, TypeError, AttributeError, KeyError)
 _SHOWN: Final = 200
+_MOST_IN_MEMORY: Final = 8
+"""How many certificates and keys stay in memory, but for those in use. A login has up to three."""
+
+_in_memory: Final[dict[bytes, int]] = {}
+"""The descriptors of files in memory by their content, the one that was used last at the end."""
+_authentications: Final[WeakSet[Authentication]] = WeakSet()
 
 
-@cache
-def _in_memory(content: bytes | str, *_: object) -> str:
-    """Return the path of a file in memory with a certificate or key of a kubeconfig. It stays while the process runs.
+def _file_in_memory(content: bytes | str, *_: object) -> str:
+    """Return the path of a file in memory with a certificate or key of a kubeconfig.
 
     The library writes these to temporary files on the disk, which stay there if a signal ends the process.
     """
-    descriptor = os.memfd_create("kubeconfig")
-    with open(descriptor, "wb", closefd=False) as file:
-        file.write(content.encode() if isinstance(content, str) else content)
+    data = content.encode() if isinstance(content, str) else content
+    descriptor = _in_memory.pop(data, None)
+    if descriptor is None:
+        descriptor = os.memfd_create("kubeconfig")
+        with open(descriptor, "wb", closefd=False) as file:
+            file.write(data)
+    _in_memory[data] = descriptor
+    in_use = {path for one in _authentications for path in _paths(one.settings)}
+    for old in list(_in_memory)[:-_MOST_IN_MEMORY]:  # a credential plugin may print new ones each hour
+        if _path(_in_memory[old]) not in in_use:
+            os.close(_in_memory.pop(old))
+    return _path(descriptor)
+
+
+def _path(descriptor: int) -> str:
     return f"/proc/self/fd/{descriptor}"
 
 
-_library._create_temp_file_with_content = _in_memory  # noqa: SLF001 - it has no other hook
+def _paths(settings: Any) -> Sequence[str]:
+    """Return the paths of the certificates and the key that the client uses."""
+    return [path for path in (settings.ssl_ca_cert, settings.cert_file, settings.key_file) if path]
+
+
+if hasattr(os, "memfd_create"):  # Linux
+    _library._create_temp_file_with_content = _file_in_memory  # noqa: SLF001 - it has no other hook
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +112,7 @@ class Authentication:
         """The token that `login` returned last."""
         self._renewal: asyncio.Task[None] | None = None
         """The latest attempt to renew the credentials."""
+        _authentications.add(self)
 
     @property
     def token(self) -> str | None:
@@ -225,8 +249,7 @@ class ReloadingContext(ssl.SSLContext):
 
     def _stamps(self) -> Sequence[object]:
         """Return values that change when the content of a file changes."""
-        settings = self._settings
-        return [_stamp(path) for path in (settings.ssl_ca_cert, settings.cert_file, settings.key_file) if path]
+        return [_stamp(path) for path in _paths(self._settings)]
 
 
 def _stamp(path: str) -> object:

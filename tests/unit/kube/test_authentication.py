@@ -6,6 +6,7 @@ import filecmp
 import json
 import os
 import signal
+import ssl
 import sys
 from contextlib import nullcontext, suppress
 from dataclasses import asdict, dataclass, field
@@ -262,6 +263,32 @@ async def test_login_returns_the_certificates_of_the_kubeconfig_for_kopf(inline)
     (trusted,) = info.as_ssl_context().get_ca_certs()
     assert "rackspan-dev-ca" in str(trusted["subject"])
     assert filecmp.cmp(info.certificate_path, mine.cert, shallow=False)
+
+
+def _descriptors():
+    return len([*Path("/proc/self/fd").iterdir()])
+
+
+def _content(path):
+    return Path(path).read_text()
+
+
+async def test_certificates_of_a_credential_plugin_are_closed_once_no_client_uses_them(inline, tmp_path):
+    authority = CertificateAuthority(tmp_path / "pki-of-the-plugin")
+    mine = authority.client("me", "me")
+    certificate, key = mine.cert.read_text(), mine.key.read_text()
+    path, _ = inline(_printing(tmp_path / "answer", certificate, key))
+    first, latest = Authentication(path), Authentication(path)
+    await first.load()
+    held = []
+    for hour in range(20):
+        _printing(tmp_path / "answer", f"{certificate}\n# {hour}", f"{key}\n# {hour}")
+        await latest.load()
+        held.append(_descriptors())
+    assert held[-1] == held[10]
+    assert [_content(path) for path in (first.settings.cert_file, first.settings.key_file)] == [certificate, key]
+    assert _content(latest.settings.key_file) == f"{key}\n# 19"
+    KubeClient(first).access.tls.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())
 
 
 @pytest.fixture
