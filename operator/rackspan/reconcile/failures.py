@@ -76,6 +76,8 @@ def is_answer(failure: Failure) -> bool:
 class FailureError(Exception):
     """Raised if a `Failure` ends a whole call."""
 
+    hint = ""
+
     def __init__(self, failure: Failure) -> None:
         super().__init__(failure.message)
         self.failure = failure

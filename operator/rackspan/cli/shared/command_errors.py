@@ -5,7 +5,6 @@ Typer prints a usage error as a box of several lines, and any other error as a t
 
 import errno
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,16 +25,15 @@ _KUBECTL = "kubectl-"
 _CANNOT_WRITE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF})
 _OWN_SETTINGS = frozenset({KafkaSetting.PROPERTIES, KafkaSetting.TLS})
 _NOT_THERE = frozenset({Reason.TOPOLOGY_NOT_FOUND, Reason.SECRET_NOT_FOUND, Reason.INVALID_SPEC})
-_ABSENT = re.compile("^Invalid value for .*: (?:file|path) '(.*)' does not exist$", re.DOTALL)
 _NUMBERS: Mapping[str, str] = {
-    "Input should be a valid integer": "a whole number",
-    "Unable to parse input string as an integer": "a whole number with fewer digits",
-    "Input should be a valid number": "a number",
-    "Input should be a finite number": "a finite number",
-    r"Input should be greater than or equal to (\S+)": r"a number from \2 on",
-    r"Input should be less than or equal to (\S+)": r"a number up to \2",
+    "int_parsing": "a whole number",
+    "int_parsing_size": "a whole number with fewer digits",
+    "float_parsing": "a number",
+    "finite_number": "a finite number",
+    "greater_than_equal": "a number from {ge:.0f} on",
+    "less_than_equal": "a number up to {le:.0f}",
 }
-"""What typer says of numbers, in the words of pydantic, and what an option takes."""
+"""What an option takes, by the type of pydantic's error."""
 
 
 class ExitCode(IntEnum):
@@ -90,7 +88,7 @@ def failures_reported(settings: Mapping[KafkaSetting, str] | None = None) -> Ite
         yield
     except FailureError as error:
         found = command_error(error.failure, settings or {})
-        found.hint = getattr(error, "hint", "")  # what it says beyond its failure, which objects keep
+        found.hint = error.hint  # what it says beyond its failure, which objects keep
         raise found from error
 
 
@@ -232,11 +230,14 @@ def _report_usage(error: Any, path: str) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
     else:
-        message = " ".join(error.format_message().split())  # the choices are on lines of their own
-        message = message.replace("Value error, ", "").rstrip(".")  # some versions of typer add these
-        message = _ABSENT.sub(r"\1: there is no such file", message)
-        for pattern, words in _NUMBERS.items():
-            message = re.sub(rf"^Invalid value for '(--[a-z-]+)'.*: {pattern}.*", rf"\1 takes {words}", message)
-        print_error(message, f"see {path} --help")
+        print_error(_usage(error), f"see {path} --help")
     code: int = error.exit_code
     return code
+
+
+def _usage(error: Any) -> str:
+    wrong = error.__cause__.errors()[0] if hasattr(error.__cause__, "errors") else {}
+    if words := _NUMBERS.get(wrong.get("type", "")):
+        return f"{error.param.opts[0]} takes {words.format_map(wrong.get('ctx', {}))}"
+    message = " ".join(error.format_message().split())  # the choices are on lines of their own
+    return message.replace("Value error, ", "").rstrip(".")  # some versions of typer add these
