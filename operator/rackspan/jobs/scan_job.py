@@ -26,7 +26,7 @@ from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
 from rackspan.jobs.sources.topology_cluster import from_topology
 from rackspan.kafka.command_config import SETTINGS, CommandConfigError, command_properties
-from rackspan.kube.rest import NotFoundError
+from rackspan.kube.rest import NoKubeconfigError, NotFoundError
 from rackspan.kube.scan_reports import publish_scan
 from rackspan.kube.topology_inputs import read_scan_inputs
 from rackspan.reconcile.failures import FailureError
@@ -53,8 +53,8 @@ def scan_clusters(request: ScanRequest, step: Step, warn: Callable[[str], None])
 
     `step` is called when a step begins, `warn` with every warning.
 
-    Raises ScanJobError for errors that concern all clusters: no history, no Spark, no snapshot files, or a
-    ComplianceReport that cannot be written.
+    Raises ScanJobError for errors that concern all clusters: no history, no Spark, no snapshot files, no kubeconfig, or
+    a ComplianceReport that cannot be written.
     """
     now = datetime.now(UTC)
     try:
@@ -139,6 +139,8 @@ def _clusters(request: ScanRequest, run: ScanRun) -> Iterator[ScannedCluster | S
     for name, made_ready in _sources(request):
         try:
             cluster = made_ready()
+        except NoKubeconfigError as error:
+            raise ScanJobError(str(error), error.hint) from error
         except FailureError as error:
             settings = SETTINGS if request.topology is None else {}
             yield failed(name, run, str(error.failure.reason), error.failure.message_with(settings))

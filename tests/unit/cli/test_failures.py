@@ -169,10 +169,10 @@ def test_kubeconfig_option_without_topology_is_rejected(tmp_path, monkeypatch, c
 
 
 @pytest.mark.parametrize("text", NO_KUBECONFIGS)
-@pytest.mark.parametrize("how", ["--watch", "--publish"])
+@pytest.mark.parametrize("how", [[], ["--watch"], ["--publish"]])
 def test_invalid_kubeconfig_of_a_scan_is_bad_input(tmp_path, how, text):
     file = tmp_path / "kubeconfig"
     file.write_bytes(text.encode(errors="surrogateescape"))
-    ran = cli("scan", "--topology", "kafka/prod", how, "--kubeconfig", file)
-    assert ran.code == 2
-    assert "no usable kubeconfig: " in ran.error
+    ran = cli("scan", "--topology", "kafka/prod", *how, "--kubeconfig", file)
+    assert (ran.code, ran.error.startswith("no usable kubeconfig: ")) == (2, True)
+    assert ran.hint == "pass --kubeconfig FILE, or set KUBECONFIG"

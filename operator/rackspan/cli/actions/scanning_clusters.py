@@ -33,8 +33,8 @@ from rackspan.snapshots.reader import STDIN, shown_name
 _REASONS_OF_SERVERS = frozenset(
     {
         "KafkaUnavailable",
-        "KafkaUnreachable",
-        "AuthenticationFailed",
+        Reason.KAFKA_UNREACHABLE,
+        Reason.AUTHENTICATION_FAILED,
         Reason.API_SERVER_UNREACHABLE,
         Reason.NOT_AUTHORIZED,
     }
