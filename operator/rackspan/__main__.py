@@ -34,7 +34,7 @@ def main() -> None:
 def _run() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # None if it is closed
-            stream.reconfigure(encoding="utf-8")  # in any locale: other commands read the result
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)  # in any locale: other commands read the result
     if sys.argv[1:2] == [rack_id.NAME]:
         sys.exit(rack_id.main(sys.argv[2:]))
     if sys.argv[1:2] == [_OPERATOR]:

@@ -53,3 +53,11 @@ def test_output_is_utf_8_in_a_locale_that_is_not(tmp_path, form):
     ]
     assert told[0].stdout.decode() == told[1].stdout.decode() != ""
     assert told[0].returncode == told[1].returncode
+
+
+def test_name_of_a_file_that_is_not_utf_8_is_printed_on_one_line(tmp_path):
+    file = tmp_path / os.fsdecode(b"n\xffdes")
+    command = [sys.executable, "-m", "rackspan", "rack-id", "--nodes-file", file, "--node", "a"]
+    done = subprocess.run(command, check=False, capture_output=True)
+    assert (done.returncode, done.stderr.count(b"\n")) == (1, 1)
+    assert b"n\\udcffdes" in done.stderr
