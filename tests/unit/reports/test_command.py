@@ -166,6 +166,16 @@ def test_file_in_place_of_a_scan_document_is_named_for_what_it_is(tmp_path, monk
     assert (ran.code, ran.error, ran.hint) == (2, error, hint)
 
 
+def test_hint_for_a_snapshot_can_be_copied_into_a_shell(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = json.dumps(cluster(topic("orders", [0, 1])))
+    Path("my scan.json").write_text(text)
+    ran = cli("report", "export", "my scan.json", "-o", "json")
+    assert ran.hint == "rackspan scan --snapshot 'my scan.json' --report FILE writes one"
+    ran = cli("report", "export", "-", "-o", "json", stdin=text)
+    assert (ran.error, ran.hint) == ("standard input: is a snapshot and no scan document", "")
+
+
 def test_unreadable_file_unwritable_page_or_missing_output_is_an_error(file, tmp_path):
     assert cli("report", "open", tmp_path / "none.json").error.endswith("none.json: there is no such file")
     ran = cli("report", "export", file, "--page", tmp_path / "none" / "scan.html")

@@ -1,6 +1,7 @@
 """Scan documents and pages as files."""
 
 import secrets
+import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -10,8 +11,9 @@ import msgspec
 from rackspan.cli.shared.command_errors import CommandError, not_written
 from rackspan.reports.document import SCHEMA, ScanDocument, decode
 from rackspan.reports.page.fleet import FleetRow
-from rackspan.snapshots import SnapshotError, parse_snapshot
-from rackspan.snapshots.reader import read_bytes, shown_name
+from rackspan.snapshots import SnapshotError
+from rackspan.snapshots.reader import STDIN, read_bytes, shown_name
+from rackspan.snapshots.schema import SnapshotDocument
 
 
 def read_document(file: str) -> ScanDocument:
@@ -27,15 +29,15 @@ def read_document(file: str) -> ScanDocument:
         return decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if _is_snapshot(text):
-            hint = f"rackspan scan --snapshot {name} --report FILE writes one"
+            hint = "" if file == STDIN else f"rackspan scan --snapshot {shlex.quote(file)} --report FILE writes one"
             raise CommandError(f"{name}: is a snapshot and no scan document", hint) from error
         raise CommandError(f"{name}: no scan document: {error}", f"its schema has to be {SCHEMA}") from error
 
 
 def _is_snapshot(text: bytes) -> bool:
     try:
-        parse_snapshot(text)
-    except SnapshotError:
+        msgspec.json.decode(text, type=SnapshotDocument)  # leaves topics undecoded
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return False
     return True
 
