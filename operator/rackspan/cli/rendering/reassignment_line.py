@@ -6,7 +6,7 @@ from typing import Any
 from rackspan.api.codec import encode
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.rendering.progress import ProgressStep
-from rackspan.cli.rendering.times import moment
+from rackspan.cli.rendering.times import utc_time
 from rackspan.core.text import plural, size
 
 
@@ -27,7 +27,7 @@ def sentence(one: Reassignment) -> str:
     if status.rate:
         words.append(f"{size(status.rate)}/s")
     if status.estimated_end is not None:
-        words.append(f"ends at about {moment(status.estimated_end)}")
+        words.append(f"ends at about {utc_time(status.estimated_end)}")
     if status.waiting is not None:
         words += [f"{reason.partitions:,} {reason.reason}" for reason in status.waiting.reasons]
     words += [f"failed: {text}" for text in status.failures[:1]]

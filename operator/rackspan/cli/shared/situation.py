@@ -26,7 +26,7 @@ from rackspan.api.racktopology import RackTopology, ScanState
 from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.rendering.reassignment_line import sentence
-from rackspan.cli.rendering.times import moment
+from rackspan.cli.rendering.times import utc_time
 from rackspan.cli.shared.drain_progress import in_words, never_moved, staying, ways_out
 from rackspan.cli.shared.next_steps import connected_step, ready_step, scan_step
 from rackspan.cli.shared.operator_lease import OperatorLease
@@ -129,7 +129,7 @@ def _last_seen(one: Aspect) -> Aspect:
 
 def _operator(topology: RackTopology, lease: OperatorLease | None) -> Iterator[Aspect]:
     if lease is not None and lease.holder is None:
-        last = f" since {moment(lease.renewed_at)}" if lease.renewed_at else ""
+        last = f" since {utc_time(lease.renewed_at)}" if lease.renewed_at else ""
         message = f"no operator runs: no process has renewed Lease {lease.key}{last}"
         step = f"see why it does not run: kubectl get pods --namespace {lease.key.namespace}"
         yield Aspect("operator", AspectState.UNKNOWN, message, step)
@@ -148,7 +148,7 @@ def _kafka(topology: RackTopology) -> Iterator[Aspect]:
         yield Aspect("Kafka", AspectState.FINE, connected.message)
         return
     why = connected.message if connected else "the operator has not asked Kafka yet"
-    since = f" since {moment(connected.last_transition_time)}" if connected else ""
+    since = f" since {utc_time(connected.last_transition_time)}" if connected else ""
     yield Aspect(
         "Kafka", AspectState.UNKNOWN, f"{why}{since}", connected_step(topology, connected.reason if connected else "")
     )
