@@ -67,17 +67,16 @@ def examples():
 
 def _refused(servers, _):
     """Refuse at once, because a client tries for seconds."""
-    raise (
-        CommandError(f"{servers} cannot be reached: Connection refused", code=ExitCode.KAFKA)
-        if servers
-        else AssertionError
-    )
+    assert servers
+    raise CommandError(f"{servers} cannot be reached: Connection refused", code=ExitCode.KAFKA)
 
 
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RACKSPAN_KUBECONFIG", str(tmp_path / "kubeconfig"))
+    for name in ("HTTPS_PROXY", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("webbrowser.open", lambda _: True)
     monkeypatch.setattr(Connection, "by_options", _refused)
     written = {
@@ -92,7 +91,6 @@ def files(tmp_path, monkeypatch):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(json.dumps(document))
     (tmp_path / "client.properties").touch()
-    (tmp_path / "snapshots").mkdir()
 
 
 @pytest.mark.parametrize("line", sorted({*examples()}))
