@@ -323,8 +323,15 @@ def test_nothing_is_written_if_a_document_cannot_be_read_and_keep_going_imports_
 def test_files_without_a_topic_are_an_error_that_names_what_was_skipped(rackspan, files, source):
     files(other="kind: Service\nmetadata: {name: web}\n")
     ran = rackspan("import", source, "other.yaml")
-    assert (ran.code, ran.out, ran.error) == (2, "", "the files hold no topics")
+    assert (ran.code, ran.out, ran.error) == (2, "", "nothing in the files can be imported")
     assert "note: other.yaml:1: " in ran.err
+
+
+@pytest.mark.parametrize("source", ["strimzi", "topicctl"])
+def test_files_of_other_clusters_are_not_said_to_hold_no_topics(rackspan, files, source):
+    ran = rackspan("import", source, f"{source}.yaml", "--cluster", "west")
+    assert (ran.code, ran.error) == (2, "nothing in the files can be imported")
+    assert "skipped: it is of cluster" in ran.err
 
 
 def test_topicctl_import_skips_other_documents_and_rejects_a_template(rackspan, files):

@@ -81,7 +81,8 @@ _KINDS: Mapping[str, tuple[_Converter, str]] = {
     "strimzi": (strimzi_topic, strimzi.WORD),
     "topicctl": (topicctl_topic, topicctl.WORD),
 }
-"""The converter of each command, and a word: what is no object and contains it is refused, the rest skipped."""
+"""The converter of each command, and a word of every topic. What is not YAML is refused, as is YAML that is no object
+and contains the word. The rest is skipped."""
 
 
 def from_files(
@@ -140,7 +141,7 @@ def _defined(
     if not here.definitions and not here.refused:
         for left_out in here.skipped:
             note(str(left_out))
-        raise CommandError("the files hold no topics")
+        raise CommandError("nothing in the files can be imported" if here.skipped else "the files hold no topics")
     if namespace is not None:
         here = replace(here, definitions=tuple(replace(one, namespace=namespace) for one in here.definitions))
     return consistent(here)
