@@ -36,6 +36,11 @@ def test_apply_rejects_a_patience_of_zero_seconds():
     assert cli("apply", *SERVER, "--patience", "0").code == 2
 
 
+def test_apply_takes_a_patience_without_an_end():
+    ran = cli("apply", *SERVER, "--patience", "inf")
+    assert (ran.code, ran.error.startswith("no broker of 127.0.0.1:1 can be reached")) == (3, True)
+
+
 def test_apply_rejects_a_pkcs12_keystore_which_only_one_of_its_two_clients_supports(tmp_path):
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=SSL\nssl.keystore.type=PKCS12\nssl.keystore.location=/nowhere/store.p12\n")

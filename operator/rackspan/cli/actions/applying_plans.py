@@ -1,6 +1,7 @@
 """`rackspan apply`: carry out an approved plan within limits. The process can be killed at any time."""
 
 import json
+import math
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
@@ -38,8 +39,6 @@ from rackspan.reconcile.ports import ClusterDescription, Record
 
 if TYPE_CHECKING:
     from rackspan.kafka.kafka_reassignments import KafkaReassignments
-
-_INTERRUPTED = 130
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ def apply(
     rate = None if throttle is None else throttle_of("--throttle", throttle)
     ceiling = _Ceiling(max_moves, None if max_bytes is None else bytes_of("--max-bytes", max_bytes))
     limits = Limits(max_concurrent_moves, max_concurrent_moves_per_broker)
-    seconds = seconds_of("--patience", patience)
+    seconds = math.inf if patience == "inf" else seconds_of("--patience", patience)
     form = Format(output.value)
     live = None
     if topology is not None:
@@ -269,7 +268,7 @@ def _carry_out(
         why, code = "paused", ExitCode.UNFINISHED
     else:
         note(f"paused: {again}")
-        raise typer.Exit(_INTERRUPTED)
+        raise typer.Exit(ExitCode.INTERRUPTED)
     raise CommandError(f"{why}{still}", again, ExitCode.UNFINISHED if still else code)
 
 
@@ -321,7 +320,7 @@ def _cancel(connection: Connection, kept: JournalFile, record: Record, patience:
         still = _still_set(left)
         if ended is Ended.INTERRUPTED and not still:
             note("interrupted: rackspan apply --cancel goes on")
-            raise typer.Exit(_INTERRUPTED)
+            raise typer.Exit(ExitCode.INTERRUPTED)
         why = "interrupted" if ended is Ended.INTERRUPTED else f"not all moves could be cancelled: {_waits(last)}"
         raise CommandError(f"{why}{still}", "run it again", ExitCode.UNFINISHED)
     _conclude(kept, left, replace(last, waiting=()), lost)

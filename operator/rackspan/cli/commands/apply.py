@@ -82,7 +82,7 @@ def apply(
         str,
         typer.Option(
             metavar="TIME",
-            help="Stop after this time without a completed step or a copied byte, such as 90s or 1h30m.",
+            help="Stop after this time without a completed step or a copied byte, such as 90s or 1h30m; inf for never.",
         ),
     ] = "10m",
     journal: options.Journal = None,
