@@ -25,7 +25,7 @@ def watch(
     topology: Annotated[
         str | None,
         options.cluster_option(
-            metavar="NAMESPACE/NAME", is_eager=True, help="A RackTopology: the Reassignment of it that is carried out."
+            metavar="NAMESPACE/NAME", is_eager=True, help="A RackTopology, whose Reassignments are followed."
         ),
     ] = None,
     kubeconfig: options.Kubeconfig = None,
@@ -35,7 +35,8 @@ def watch(
 ) -> None:
     """Show the progress of the plan that is being carried out. Changes nothing; Ctrl-C ends only this view.
 
-    With --topology, follow the Reassignment that the operator carries out, if there is one. Otherwise follow
-    `rackspan apply` on this machine; a note says if none is running. Exit code 4: the plan has ended incomplete.
+    With --topology, follow the Reassignments that the operator carries out, if there is one. Otherwise follow the plan
+    that `rackspan apply` has begun on this machine; a note says if it is not running now. Exit code 4: there is no plan
+    to follow, or it has ended incomplete.
     """
     watching_plans.watch(**locals())

@@ -23,7 +23,8 @@ def snapshot(
     command_config: options.CommandConfig = None,
     log_dirs: options.LogDirs = None,
     output: Annotated[
-        Format, options.output_option("--output", "-o", help="How to print it. Commands read json alone.")
+        Format,
+        options.output_option("--output", "-o", help="How to print the snapshot. Other commands read only json."),
     ] = Format.JSON,
 ) -> None:
     """Write a cluster's brokers, racks and partitions to a file that other commands read instead of Kafka."""
