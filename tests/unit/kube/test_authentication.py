@@ -316,6 +316,10 @@ async def test_kubeconfig_variable_may_have_empty_parts_a_home_and_files_that_ar
     assert access.settings.host == "http://good"
 
 
+async def test_name_of_a_context_may_be_a_number(good):
+    await (await connect(good)).close()
+
+
 async def test_context_may_stand_in_another_file_than_its_name(good, monkeypatch):
     (good.parent / "name").write_text("current-context: 5\n")
     good.write_text(good.read_text().replace("current-context: 5\n", ""))
@@ -329,7 +333,7 @@ async def test_context_may_stand_in_another_file_than_its_name(good, monkeypatch
         ("", nullcontext()),
         (
             "current-context: gone\n",
-            pytest.raises(ConfigException, match=r"Expected object with name gone in .*/contexts"),
+            pytest.raises(FailureError, match=r"Expected object with name gone in .*/contexts"),
         ),
     ],
 )
@@ -338,7 +342,7 @@ async def test_kubeconfig_may_be_a_pipe_which_is_read_once(good, text, outcome):
     os.write(writer, (text or good.read_text()).encode())
     os.close(writer)
     with outcome:
-        await Authentication(Path(f"/dev/fd/{reader}")).load()
+        await (await connect(Path(f"/dev/fd/{reader}"))).close()
     os.close(reader)
 
 
