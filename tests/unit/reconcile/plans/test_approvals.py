@@ -2,7 +2,7 @@
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from unittest.mock import AsyncMock
 
 import pytest
@@ -768,6 +768,28 @@ async def test_approved_plan_starts_only_inside_a_window():
     assert "it waits for a window, which opens at 20" in world.ready("one")["message"]
     world.topology(world.plan.hash, reassignment={"windows": [{"schedule": "* * * * *", "duration": "1h"}]})
     await world.work()
+    assert len(world.begun.plans) == 1
+
+
+async def test_plan_starts_although_its_window_closes_while_its_annotation_is_removed(monkeypatch):
+    class Clock(datetime):
+        at = datetime(2026, 1, 31, 3, 30, tzinfo=UTC)
+
+        @classmethod
+        def now(cls, tz=None):
+            return cls.at
+
+    monkeypatch.setattr(approvals, "datetime", Clock)
+    world = World(reassignment={"windows": [{"schedule": "0 3 * * *", "duration": "1h"}]})
+    await world.topic("one")
+    remove = world.kube.set_annotation
+
+    async def removed_later(*arguments):
+        Clock.at += timedelta(hours=2)
+        return await remove(*arguments)
+
+    world.kube.set_annotation = removed_later
+    await approve(world, "RackTopology")
     assert len(world.begun.plans) == 1
 
 
