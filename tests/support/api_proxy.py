@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import yaml
 from aiohttp import web
 from dev.stack.certificates import Certificate
+from tests.support.kubeconfigs import write_kubeconfig
 
 _SECONDS = 300
 
@@ -43,16 +43,7 @@ class ApiProxy:
     def kubeconfig(self, path: Path, user: Mapping[str, Any] | None = None, authority: Path | None = None) -> Path:
         """Write a kubeconfig for this proxy. `user` has the credentials, `authority` is the CA file for TLS."""
         scheme, trust = ("http", {}) if authority is None else ("https", {"certificate-authority": str(authority)})
-        config = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "here", "cluster": {"server": f"{scheme}://127.0.0.1:{self.port}", **trust}}],
-            "users": [{"name": "me", "user": dict(user or {})}],
-            "contexts": [{"name": "now", "context": {"cluster": "here", "user": "me"}}],
-            "current-context": "now",
-        }
-        path.write_text(yaml.safe_dump(config))
-        return path
+        return write_kubeconfig(path, {"server": f"{scheme}://127.0.0.1:{self.port}", **trust}, user or {})
 
     def restart(self, certificate: Certificate) -> None:
         """Close all connections and listen again on the same port with another certificate."""

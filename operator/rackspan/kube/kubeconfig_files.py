@@ -3,13 +3,12 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import yaml
 
 from rackspan.core.text import few, shown
 
-HINT: Final = "pass --kubeconfig FILE, or set KUBECONFIG"
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 

@@ -24,7 +24,6 @@ from kubernetes.aio import client
 from rackspan.api.reasons import Reason
 from rackspan.kube.authentication import Authentication, config
 from rackspan.kube.kube_objects import WHOLE
-from rackspan.kube.kubeconfig_files import HINT
 from rackspan.kube.paths import ApiPath, with_query
 from rackspan.metrics import KUBE_SECONDS
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
@@ -82,7 +81,7 @@ async def connect(kubeconfig: Path | None, manager: str = "rackspan") -> client.
 class NoKubeconfigError(FailureError):
     """There are no credentials for the API server. `hint` says where to name them."""
 
-    hint = HINT
+    hint = "pass --kubeconfig FILE, or set KUBECONFIG"
 
     def __init__(self, problem: str) -> None:
         super().__init__(Failure(Reason.NOT_AUTHORIZED, f"no usable kubeconfig: {problem}", Remedy.SPEC))

@@ -10,6 +10,7 @@ import typer
 import yaml
 from dev import example_scan
 from tests.support.command import cli, cluster, topic
+from tests.support.kubeconfigs import write_kubeconfig
 from typer.main import get_command
 
 from rackspan.cli.app import app
@@ -19,14 +20,6 @@ from rackspan.cli.shared.later_command import LaterCommand
 
 NOBODY = "127.0.0.1:1"
 RACKS = dict.fromkeys(range(1, 9), "/eu/eu-1a/r1") | {12: "/eu/eu-1a/r7", 13: "/eu/eu-1b/r1"}
-KUBECONFIG = {
-    "apiVersion": "v1",
-    "kind": "Config",
-    "current-context": "prod",
-    "contexts": [{"name": "prod", "context": {"cluster": "prod", "user": "me"}}],
-    "clusters": [{"name": "prod", "cluster": {"server": f"https://{NOBODY}"}}],
-    "users": [{"name": "me", "user": {"token": "0"}}],
-}
 OWN = {
     "apiVersion": "rackspan.dev/v1alpha1",
     "kind": "KafkaTopic",
@@ -74,13 +67,13 @@ def _refused(servers, _):
 @pytest.fixture
 def files(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RACKSPAN_KUBECONFIG", str(tmp_path / "kubeconfig"))
+    file = write_kubeconfig(tmp_path / "kubeconfig", {"server": f"https://{NOBODY}"}, {"token": "0"})
+    monkeypatch.setenv("RACKSPAN_KUBECONFIG", str(file))
     for name in ("HTTPS_PROXY", "https_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("webbrowser.open", lambda _: True)
     monkeypatch.setattr(Connection, "by_options", _refused)
     written = {
-        "kubeconfig": KUBECONFIG,
         "prod.json": cluster(topic("payments", [1, 12, 13], [12, 13, 2]), racks=RACKS),
         "scan.json": msgspec.to_builtins(example_scan.example()),
         "scans/a.json": msgspec.to_builtins(example_scan.example()),

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import kopf
 import pytest
-import yaml
 from aiohttp import web
 from dev.stack.certificates import CertificateAuthority
 from kubernetes.aio.config import ConfigException
+from tests.support.kubeconfigs import write_kubeconfig
 
 from rackspan.kube import authentication as access_module
 from rackspan.kube.authentication import Authentication
@@ -84,20 +84,7 @@ async def kubeconfig(issuer, tmp_path):
             "args": [str(plugin), str(tmp_path)],
         }
     }
-    path = tmp_path / "kubeconfig"
-    path.write_text(
-        yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [{"name": "here", "cluster": {"server": f"http://127.0.0.1:{port}"}}],
-                "users": [{"name": "me", "user": user}],
-                "contexts": [{"name": "now", "context": {"cluster": "here", "user": "me"}}],
-                "current-context": "now",
-            }
-        )
-    )
-    yield path
+    yield write_kubeconfig(tmp_path / "kubeconfig", {"server": f"http://127.0.0.1:{port}"}, user)
     await runner.cleanup()
 
 
@@ -196,20 +183,7 @@ def inline(tmp_path):
     given = {"client-certificate-data": text(mine.cert), "client-key-data": text(mine.key)}
 
     def write(user=given):
-        path = tmp_path / "kubeconfig"
-        path.write_text(
-            yaml.safe_dump(
-                {
-                    "apiVersion": "v1",
-                    "kind": "Config",
-                    "clusters": [{"name": "here", "cluster": cluster}],
-                    "users": [{"name": "me", "user": user}],
-                    "contexts": [{"name": "now", "context": {"cluster": "here", "user": "me"}}],
-                    "current-context": "now",
-                }
-            )
-        )
-        return path, mine
+        return write_kubeconfig(tmp_path / "kubeconfig", cluster, user), mine
 
     return write
 

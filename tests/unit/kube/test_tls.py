@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
-import yaml
 from aiohttp import web
 from dev.stack.certificates import CertificateAuthority
 from kubernetes.aio.config import incluster_config
+from tests.support.kubeconfigs import write_kubeconfig
 
 from rackspan.api.reasons import Reason
 from rackspan.handlers.api_session import Survival, connect
@@ -64,18 +64,8 @@ def _replace(path, source):
 
 
 def _kubeconfig(folder, port, user):
-    path = folder / "kubeconfig"
     cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(folder / "ca.crt")}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [{"name": "here", "cluster": cluster}],
-        "users": [{"name": "me", "user": user}],
-        "contexts": [{"name": "now", "context": {"cluster": "here", "user": "me"}}],
-        "current-context": "now",
-    }
-    path.write_text(yaml.safe_dump(config))
-    return path
+    return write_kubeconfig(folder / "kubeconfig", cluster, user)
 
 
 def _in_a_pod(folder, port, monkeypatch):
