@@ -126,23 +126,24 @@ class ApiObject(ApiStruct, frozen=True):
     @classmethod
     def from_object(cls, obj: Mapping[str, Any]) -> Self:
         """Return an object from its JSON. Raises SpecError with the path of the field that cannot be read."""
-        types = {field.name: field.type for field in fields_of(cls)}
-        parts: dict[str, Any] = {
-            "meta": Meta.from_object(obj, cls.list_annotations),
-            "spec": decode(types["spec"], obj.get("spec", {}), "spec"),
-            "status": types["status"].from_dict(obj.get("status")),
-        }
+        parts = cls._all_but_spec(obj)
+        parts["spec"] = decode(cls._types()["spec"], obj.get("spec", {}), "spec")
         return cls(**parts)
 
     def with_unread_spec(self, obj: Mapping[str, Any]) -> Self:
         """Return this object with the metadata and the status of newer JSON. Raises SpecError about the metadata."""
-        new: dict[str, Any] = {
-            "meta": Meta.from_object(obj, self.list_annotations),
-            "status": {field.name: field.type for field in fields_of(type(self))}["status"].from_dict(
-                obj.get("status")
-            ),
+        return replace(self, **self._all_but_spec(obj))
+
+    @classmethod
+    def _all_but_spec(cls, obj: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            "meta": Meta.from_object(obj, cls.list_annotations),
+            "status": cls._types()["status"].from_dict(obj.get("status")),
         }
-        return replace(self, **new)
+
+    @classmethod
+    def _types(cls) -> dict[str, Any]:
+        return {field.name: field.type for field in fields_of(cls)}
 
     @property
     def key(self) -> ObjectKey:

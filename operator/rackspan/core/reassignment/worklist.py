@@ -36,6 +36,10 @@ class Worklist:
         """All changes that are not settled, in the plan's order."""
         return self._left.values()
 
+    def is_whole(self, looked_at: Collection[TopicPartition]) -> bool:
+        """Return whether the partitions that a pass checks are all that are left."""
+        return len(looked_at) == len(self._left)
+
     def change(self, at: TopicPartition) -> Change | None:
         """Return the change of a partition, or None if the partition is not left."""
         return self._left.get(at)

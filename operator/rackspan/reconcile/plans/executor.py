@@ -281,9 +281,6 @@ class Executor:
         }
         return replace(self.record, throttles=kept)
 
-    def _is_whole(self, looked_at: Collection[TopicPartition]) -> bool:
-        return len(looked_at) == len(self._worklist.left)
-
     async def _decided(
         self, looked_at: Mapping[TopicPartition, Change], observed: Observed, limits: Limits
     ) -> MoveDecision:
@@ -380,7 +377,7 @@ class Executor:
     async def _concluded(
         self, observed: Observed, looked_at: Collection[TopicPartition], decision: MoveDecision, failures: Sequence[str]
     ) -> Pass:
-        whole = self._is_whole(looked_at)
+        whole = self._worklist.is_whole(looked_at)
         self._worklist.learn(looked_at, decision)
         left = (at for at in looked_at if at not in decision.settled)
         self._tally.see({at: observed.partitions[at] for at in left if at in observed.partitions})

@@ -60,7 +60,7 @@ class PassReader:
     ) -> Observed:
         """Return the state of the partitions to check. `recreated` may also have topics that are `throttled`."""
         topics = {at.topic for at in looked_at}
-        await self._read_min_insync(topics, whole=len(looked_at) == len(self._worklist.left))
+        await self._read_min_insync(topics, whole=self._worklist.is_whole(looked_at))
         if self.passes >= self._cordons_due:
             # A broker that does not report whether it is cordoned keeps its last value.
             self.cordons |= await self._admin.cordoned(sorted(online & self.holders))

@@ -66,19 +66,15 @@ def last_scan(
     `before` is the recorded scan. `overdue` are scans that the operator deletes now. `unstarted` is, by uid, why pods
     have not started. Scans of an unknown trigger are left out, because the API server may refuse a status with them.
     """
-    begun = {
-        LastScan(run.name, run.trigger, ScanState.RUNNING, run.created): run
-        for run in begun_since(before, runs, now)
-        if run.trigger is not None
-    }
-    newest = max(begun, key=lambda scan: (scan.started_at, scan.scan_id), default=None)
-    if newest is not None:
-        run = begun[newest]
-        why = unstarted.get(run.uid)
-        if run in overdue and why is not None:
+    begun = (run for run in begun_since(before, runs, now) if run.trigger is not None)
+    newest = max(begun, key=lambda run: (run.created, run.name), default=None)
+    if newest is not None and newest.trigger is not None:
+        scan = LastScan(newest.name, newest.trigger, ScanState.RUNNING, newest.created)
+        why = unstarted.get(newest.uid)
+        if newest in overdue and why is not None:
             message = f"its pod did not start within {POD_START_DEADLINE.total_seconds():.0f} s: {why}"
-            return _with_report(_failed(newest, now, Reason.SCAN_NOT_STARTED, message), report)
-        return _with_report(_from_run(newest, run, overdue, now, before), report)
+            return _with_report(_failed(scan, now, Reason.SCAN_NOT_STARTED, message), report)
+        return _with_report(_from_run(scan, newest, overdue, now, before), report)
     if before is not None and before.state is ScanState.RUNNING and not any(run.name == before.scan_id for run in runs):
         ended = _failed(before, now, Reason.SCAN_FAILED, "what ran the scan was deleted before it ended")
         return _with_report(ended, report)
