@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final, Self
 
 from msgspec import field
 
-from rackspan.api.codec import ApiStruct, StatusStruct
+from rackspan.api.codec import ApiStruct, StatusStruct, decode
 from rackspan.api.conditions import Condition
 from rackspan.api.labels import ADOPT_TOPIC_ID, CONFIRM_DELETE, CREATED_FOR
 from rackspan.api.meta import ApiObject, ObjectKey
@@ -112,6 +112,13 @@ class KafkaTopicSpec(ApiStruct, frozen=True):
         return int(given) if given.isascii() and given.isdigit() else None
 
 
+class _Names(ApiStruct, frozen=True):
+    """The fields of the spec that say which topic the object is about."""
+
+    topology_ref: TopologyRef
+    topic_name: str | None = None
+
+
 class Finding(ApiStruct, frozen=True):
     """A partition that is not compliant: `domain`, a domain of `level`, has `excess` replicas too many."""
 
@@ -197,6 +204,16 @@ class KafkaTopic(ApiObject, frozen=True):
 
     spec: KafkaTopicSpec
     status: KafkaTopicStatus = KafkaTopicStatus()
+
+    @classmethod
+    def claim(cls, obj: Mapping[str, Any]) -> Self:
+        """Return an object whose spec cannot be read, with the names of that spec and defaults for all else.
+
+        It says only which topic it is about. Raises SpecError if the names cannot be read either.
+        """
+        names = decode(_Names, obj.get("spec", {}), "spec")
+        spec = KafkaTopicSpec(names.topology_ref, partitions=1, replication_factor=1, topic_name=names.topic_name)
+        return cls(spec=spec, **cls._all_but_spec(obj))
 
     @property
     def topic_name(self) -> str:

@@ -133,8 +133,16 @@ class Cache:
         return self._clusters.get(key) or (topology.status.cluster_id if topology else None)
 
     def put_topic(self, body: Mapping[str, Any]) -> KafkaTopic:
-        """Store a KafkaTopic from its API object. Raises SpecError if the object was never readable."""
-        return self.keep_topic(self._read(KafkaTopic, body, self.topics))
+        """Store a KafkaTopic from its API object. Raises SpecError if not even the name of its topic can be read.
+
+        If its spec was never readable, the topic counts as claimed: it is neither given to another object nor treated
+        as a topic without a KafkaTopic.
+        """
+        try:
+            topic = self._read(KafkaTopic, body, self.topics)
+        except SpecError:
+            topic = KafkaTopic.claim(body)
+        return self.keep_topic(topic)
 
     def _read(self, cls: type[Object], body: Mapping[str, Any], known: Mapping[ObjectKey, Object]) -> Object:
         """Return an object. If its new spec cannot be read, return the known object with its new metadata.

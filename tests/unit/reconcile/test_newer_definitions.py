@@ -16,6 +16,7 @@ from rackspan.reconcile.cluster.observer import Observer
 from rackspan.reconcile.failures import Failure
 from rackspan.reconcile.ports import Terminating
 from rackspan.reconcile.runtime.informer import Informer, ResourceHandler
+from rackspan.reconcile.specs.ownership import declared
 from rackspan.reconcile.topics import topic_finalizer
 from rackspan.reconcile.topics.topics_reconciler import TopicsReconciler
 from rackspan.reconcile.topology_loops import NoTopology
@@ -150,6 +151,34 @@ async def test_topic_with_an_unreadable_spec_is_stalled_and_neither_changed_nor_
     world.loop.add([ORDERS])
     await world.work()
     assert len(world.kafka.replicas["orders"]) == 6
+
+
+async def test_topic_that_was_never_readable_keeps_its_topic_if_another_object_claims_it():
+    """An example is an older version after its start. The other object would change the topic, or delete it."""
+    world = World()
+    world.kafka.replicas["orders"], world.kafka.own["orders"] = ((0, 2, 4),) * 3, {}
+    informers(world.cache)[kafkatopic.KIND].seen(orders(deletionPolicy="Archive"))
+    rival = examples.topic("copy", topicName="orders", partitions=9)
+    world.cache.keep_topic(rival)
+    world.loop.add([ORDERS, rival.key])
+    await world.work()
+    assert world.kafka.replicas == {"orders": ((0, 2, 4),) * 3}
+    assert world.kube.condition("copy", "Ready")["reason"] == "TopicConflict"
+    assert world.kube.condition("orders", "Stalled")["reason"] == "InvalidSpec"
+
+
+async def test_topic_that_was_never_readable_does_not_count_as_one_without_an_object():
+    cache = Cache()
+    informers(cache)[kafkatopic.KIND].seen(orders(deletionPolicy="Archive"))
+    assert set(declared(examples.topology(), cache.topics.values())) == {"orders"}
+
+
+@pytest.mark.parametrize("reference", [None, "prod", {"name": 7}])
+def test_topic_whose_topology_cannot_be_read_belongs_to_none(reference):
+    cache = Cache()
+    informers(cache)[kafkatopic.KIND].seen(orders(topologyRef=reference))
+    assert cache.topics == {}
+    assert "spec.topologyRef" in cache.versions.unreadable[kafkatopic.KIND, ORDERS]
 
 
 @pytest.fixture
