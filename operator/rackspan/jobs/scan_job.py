@@ -13,9 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache, partial
-from pathlib import Path
 
-from rackspan.api.meta import ObjectKey
 from rackspan.jobs.history.scan_history import History, HistoryError
 from rackspan.jobs.scan.cluster_scan import ScanRun, StepProgress, failed, scan_cluster
 from rackspan.jobs.scan.engine_choice import EngineChoice
@@ -26,8 +24,7 @@ from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
 from rackspan.jobs.sources.synthetic_cluster import SyntheticCluster
 from rackspan.jobs.sources.topology_cluster import from_topology
 from rackspan.kafka.command_config import SETTINGS, CommandConfigError, command_properties
-from rackspan.kube.rest import NoKubeconfigError, NotFoundError
-from rackspan.kube.scan_reports import publish_scan
+from rackspan.kube.rest import NoKubeconfigError
 from rackspan.kube.topology_inputs import read_scan_inputs
 from rackspan.reconcile.failures import FailureError
 from rackspan.reports.document import ScanDocument
@@ -53,8 +50,7 @@ def scan_clusters(request: ScanRequest, step: Step, warn: Callable[[str], None])
 
     `step` is called when a step begins, `warn` with every warning.
 
-    Raises ScanJobError for errors that concern all clusters: no history, no Spark, no snapshot files, no kubeconfig, or
-    a ComplianceReport that cannot be written.
+    Raises ScanJobError for errors that concern all clusters: no history, no Spark, no snapshot files, no kubeconfig.
     """
     now = datetime.now(UTC)
     try:
@@ -68,10 +64,7 @@ def scan_clusters(request: ScanRequest, step: Step, warn: Callable[[str], None])
         # Start the engine only if there is a cluster to scan.
         engine = cache(lambda: until_the_end.enter_context(_engine(ready, request, step)))
         for one in ready:
-            document = one if isinstance(one, ScanDocument) else _scanned(engine(), one, run, step, warn)
-            if request.publish and request.topology is not None:
-                _publish(document, request.topology, request.kubeconfig)
-            yield document
+            yield one if isinstance(one, ScanDocument) else _scanned(engine(), one, run, step, warn)
 
 
 def _writable(ready: list[ScannedCluster | ScanDocument], run: ScanRun) -> list[ScannedCluster | ScanDocument]:
@@ -171,10 +164,3 @@ def _sources(request: ScanRequest) -> Iterator[tuple[str, Callable[[], ScannedCl
     elif (servers := request.bootstrap_server) is not None:
         config = request.command_config
         yield servers, lambda: scanned_cluster.live(servers, command_properties(servers, config), levels)
-
-
-def _publish(document: ScanDocument, topology: ObjectKey, kubeconfig: Path | None) -> None:
-    try:
-        asyncio.run(publish_scan(document, topology, kubeconfig))
-    except (FailureError, NotFoundError) as error:
-        raise ScanJobError(f"the ComplianceReport was not written: {error}") from error

@@ -128,8 +128,11 @@ def test_manifest_that_names_a_foreign_file_is_rejected(old, tmp_path, path):
         migrate(str(old), History(str(tmp_path / "new")), lambda _: None)
 
 
-def test_directory_without_a_history_is_rejected(tmp_path):
-    shutil.copytree(Path(__file__).parent, tmp_path / "other")
+@pytest.mark.parametrize("is_there", [True, False])
+def test_directory_without_a_history_is_rejected(tmp_path, is_there):
+    if is_there:
+        shutil.copytree(Path(__file__).parent, tmp_path / "other")
     ran = cli("history", "migrate", tmp_path / "other", tmp_path / "new")
-    assert ran.code == 2
-    assert ran.errors[0].startswith(f"history {tmp_path / 'other'}: ")
+    assert (ran.code, (tmp_path / "new").exists()) == (2, False)
+    what = "has no folder manifests: it is not one that an earlier version wrote"
+    assert ran.error == f"history {tmp_path / 'other'}: {what}"

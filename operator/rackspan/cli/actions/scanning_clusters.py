@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from rackspan.cli.shared.topology_access import topology_key
 from rackspan.core.scanning.rules import ALARMING
 from rackspan.jobs.scan.engine_choice import EngineChoice
 from rackspan.jobs.scan.scan_request import ScanRequest
+from rackspan.reconcile.failures import FailureError
 from rackspan.reports.document import WORKER_CRASHED, ScanDocument, ScanOutcome, encode
 from rackspan.snapshots.reader import STDIN, shown_name
 
@@ -105,19 +107,22 @@ def scan(
         history=history,
         retention_days=retention_days,
         scan_id=scan_id,
-        publish=publish,
         producers=producers_of(producers or ()),
     )
     found = _scanned(request)
     for document in found:
         for sentence in document.warnings:
             warn(f"{document.cluster}: {sentence}")
-    _write(found, report, page)
     code = _exit_code(found)
     if code is ExitCode.OUT_OF_COMPLIANCE and exit_zero:
         code = ExitCode.FINE
     with ending_with(code):
-        _print(found, output)
+        try:
+            _write(found, report, page)
+            _print(found, output)
+        finally:
+            if publish and key is not None:
+                _publish(found[0], key, kubeconfig)
 
 
 def _watched(topology: ObjectKey, kubeconfig: Path | None, patience: float, output: Format) -> ExitCode:
@@ -191,6 +196,21 @@ def _scanned(request: ScanRequest) -> list[ScanDocument]:
         return list(scan_clusters(request, step, warn))
     except ScanJobError as error:
         raise CommandError(str(error), error.hint) from error
+
+
+def _publish(document: ScanDocument, topology: ObjectKey, kubeconfig: Path | None) -> None:
+    """Write the ComplianceReport. Raises FailureError, and CommandError if the topology has been deleted."""
+    from rackspan.kube.rest import NotFoundError  # noqa: PLC0415 - a client takes long to import
+    from rackspan.kube.scan_reports import publish_scan  # noqa: PLC0415
+
+    what = "the ComplianceReport was not written"
+    try:
+        asyncio.run(publish_scan(document, topology, kubeconfig))
+    except FailureError as error:
+        failure = error.failure
+        raise FailureError(replace(failure, what=f"{what}: {failure.what}")) from error
+    except NotFoundError as error:
+        raise CommandError(f"{what}: RackTopology {topology} is gone") from error
 
 
 def _write(found: Sequence[ScanDocument], report: Path | None, page: Path | None) -> None:

@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 from rackspan.jobs.batches.schemas import TABLES
 from rackspan.jobs.history.scan_history import COPIED, History, HistoryError, ScanEntry
 
+_MANIFESTS: Final = "manifests"
 _STEP: Final = re.compile(r"[\w.~%-]+", re.ASCII)
 """One step of a path below a day's folder. No allowed character can turn the path into a URI."""
 
@@ -54,6 +55,8 @@ def migrate(old: str, history: History, announce: Callable[[str], None]) -> int:
         uri = old if "://" in old else Path(old).absolute().as_uri()
         files, root = arrow_fs.FileSystem.from_uri(uri)
         source = _Source(arrow_fs.SubTreeFileSystem(root, files))
+        if not source.is_there():
+            raise HistoryError(f"history {old}: has no folder manifests: it is not one that an earlier version wrote")
         history.try_writing()
         return sum(_copied(source, history, manifests, announce) for manifests in source.months())
     except (OSError, EOFError, zlib.error, pa.ArrowException, msgspec.MsgspecError) as error:
@@ -63,6 +66,10 @@ def migrate(old: str, history: History, announce: Callable[[str], None]) -> int:
 class _Source:
     def __init__(self, files: arrow_fs.FileSystem) -> None:
         self._files = files
+
+    def is_there(self) -> bool:
+        """Return whether the location has a history of the old layout."""
+        return self._files.get_file_info(_MANIFESTS).type is arrow_fs.FileType.Directory
 
     def months(self) -> Iterator[list[_Manifest]]:
         """Yield the manifests of each month of each cluster, by sequence. They include every scan."""
@@ -98,9 +105,9 @@ class _Source:
 
     def _days(self) -> dict[str, list[str]]:
         days: dict[str, list[str]] = {}
-        for info in self._files.get_file_info(arrow_fs.FileSelector("manifests", recursive=True)):
+        for info in self._files.get_file_info(arrow_fs.FileSelector(_MANIFESTS, recursive=True)):
             if info.is_file and re.fullmatch(r"(day-.+|\d+-.*)\.json", info.base_name):
-                days.setdefault(info.path.rpartition("/")[0].removeprefix("manifests/"), []).append(info.path)
+                days.setdefault(info.path.rpartition("/")[0].removeprefix(f"{_MANIFESTS}/"), []).append(info.path)
         return days
 
     def _manifest(self, path: str, day: str) -> _Manifest:

@@ -34,5 +34,4 @@ class ScanRequest:
     history: str | None
     retention_days: int | None
     scan_id: str | None
-    publish: bool
     producers: Mapping[str, int]
