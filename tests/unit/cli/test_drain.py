@@ -2,6 +2,7 @@
 
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -17,13 +18,17 @@ from rackspan.api.reassignment import Reassignment
 from rackspan.cli.actions import draining_brokers as command
 from rackspan.cli.actions import watching_plans as watch
 from rackspan.cli.rendering import event_lines
-from rackspan.cli.shared import command_errors, drain_waiting, looking
+from rackspan.cli.shared import command_errors, drain_waiting, looking, operator_lease
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.core.reassignment.approval import ApprovalHold, PlanPart, Terms, judge_approval
+from rackspan.kafka import admin
 from rackspan.kube import topology_edits
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reconcile.ports import ClusterDescription, RemainingReplicas
+from rackspan.reconcile.runtime.lease import LeaseRecord
 
 TOPOLOGY = ("--topology", "kafka/prod")
+NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 PLANNED = command._Planned(
     hash="0123456789abcdef",
     moves=3,
@@ -73,6 +78,7 @@ class Edits:
         self._managers = managers
         self._now = {}, ()
         self.more = {}
+        self.leases = []
 
     async def read(self):
         if self.generation > 1:
@@ -97,6 +103,9 @@ class Edits:
 
     async def field_managers(self):
         return self._managers
+
+    async def lease(self, _key):
+        return self.leases.pop(0) if len(self.leases) > 1 else self.leases[0]
 
     def _object(self):
         seen = topology(**self.more, status={"brokers": BROKERS, "observedGeneration": self.generation, **self._now[0]})
@@ -471,7 +480,7 @@ def test_timeout_covers_the_approval_and_the_wait_together(drained, monkeypatch)
 def test_wait_retries_if_kafka_is_unreachable_and_ends_if_a_setting_is_rejected(drained, monkeypatch, remedy, code):
     asked = []
 
-    async def kafka(seen, _connection, _brokers):
+    async def kafka(seen, _connection, _brokers, _cluster):
         asked.append(seen)
         if len(asked) == 1:
             raise FailureError(Failure(Reason.KAFKA_UNREACHABLE, "no answer", remedy))
@@ -487,7 +496,7 @@ def test_wait_retries_if_kafka_is_unreachable_and_ends_if_a_setting_is_rejected(
 def test_wait_with_bootstrap_server_also_checks_the_replicas_in_kafka(drained, monkeypatch):
     asked = []
 
-    async def kafka(seen, _connection, brokers):
+    async def kafka(seen, _connection, brokers, _cluster):
         asked.append(brokers)
         return seen if len(asked) > 1 else not_yet(seen)
 
@@ -499,6 +508,88 @@ def test_wait_with_bootstrap_server_also_checks_the_replicas_in_kafka(drained, m
     ran = cli("drain", "--rack", "/eu/eu-1a", *TOPOLOGY, "--wait", "--bootstrap-server", "127.0.0.1:1")
     assert (ran.code, asked) == (0, [frozenset({0, 1})] * 2)
     assert "no replica is left, by the operator's word and by Kafka's own" in ran.out
+
+
+def condition(kind, status, reason, message):
+    time = "2026-01-31T12:00:00Z"
+    return {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": time}
+
+
+def test_wait_does_not_trust_what_was_seen_before_kafka_became_unreachable(drained):
+    away = condition("Connected", "False", "KafkaUnreachable", "no broker answers")
+    drained(Edits(({"drains": [entry("4", 0)], "conditions": [away]}, ()), ({"drains": [entry("4", 0)]}, ())))
+    ran = cli("drain", "4", *TOPOLOGY, "--wait")
+    assert ran.code == 0
+    lines = ran.out.splitlines()
+    assert lines[-2:] == [
+        "what is left is not known; the operator does not see Kafka: no broker answers",
+        "4: no replica is left, by the operator's word",
+    ]
+
+
+def lease(renewed_at, holder="rackspan-0"):
+    return LeaseRecord(holder, 0, 1, "1", renewed_at)
+
+
+@pytest.mark.parametrize(
+    ("record", "why"),
+    [
+        (None, "no operator runs: no process has renewed Lease kafka/rackspan"),
+        (lease(NOON - timedelta(days=3)), "no process has renewed Lease kafka/rackspan since 2026-01-28 12:00:00 UTC"),
+        (lease(NOON + timedelta(minutes=6)), "the operator has not updated the status since 2026-01-31 12:00:00 UTC"),
+    ],
+    ids=["no Lease", "down", "status refused"],
+)
+def test_wait_does_not_take_the_word_of_an_operator_that_writes_no_status(drained, monkeypatch, record, why):
+    looked = {"drains": [{**entry("4", 0), "observedAt": "2026-01-31T12:00:00Z"}], "lease": "kafka/rackspan"}
+    edits = drained(Edits((looked, ())))
+    edits.leases = [record]
+    monkeypatch.setattr(drain_waiting, "_left", lambda _: 0.0)
+    monkeypatch.setattr(operator_lease, "datetime", SimpleNamespace(now=lambda _: NOON + timedelta(minutes=6)))
+    ran = cli("drain", "4", *TOPOLOGY, "--wait", "--timeout", "1s")
+    assert ran.code == 4
+    assert why in ran.error, "the broker must not be stopped by this"
+    edits.leases = [lease(NOON + timedelta(minutes=1))]
+    monkeypatch.setattr(operator_lease, "datetime", SimpleNamespace(now=lambda _: NOON + timedelta(minutes=1)))
+    assert cli("drain", "4", *TOPOLOGY, "--wait").code == 0
+
+
+@pytest.mark.parametrize(("remedy", "code"), [(Remedy.RETRY, 4), (Remedy.ACCESS, 0)])
+def test_wait_warns_if_the_lease_may_not_be_read_and_retries_if_it_cannot_be(drained, monkeypatch, remedy, code):
+    monkeypatch.setattr(drain_waiting, "_left", lambda _: 0.0)
+
+    async def refused(_key):
+        raise FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "no answer", remedy))
+
+    edits = drained(Edits(({"drains": [entry("4", 0)], "lease": "kafka/rackspan"}, ())))
+    edits.lease = refused
+    ran = cli("drain", "4", *TOPOLOGY, "--wait", "--timeout", "1s")
+    assert ran.code == code
+    assert ("its word may be out of date: no answer" in ran.err) == (code == 0)
+
+
+class OtherKafka:
+    """A Kafka cluster with the id `other` in which the brokers of the drain hold no replica."""
+
+    @classmethod
+    async def ask_new_client(cls, _properties, question):
+        return await question(cls())
+
+    async def cluster(self):
+        return ClusterDescription("other", ())
+
+    async def remaining_replicas(self, brokers):
+        return RemainingReplicas(NOON, {broker: {} for broker in brokers})
+
+
+@pytest.mark.parametrize(("cluster", "code"), [("other", 0), ("c-1", 2)])
+def test_wait_rejects_a_bootstrap_server_of_another_cluster(drained, monkeypatch, cluster, code):
+    monkeypatch.setattr(admin, "ConfluentAdmin", OtherKafka)
+    drained(Edits(({"drains": [entry("4", 0)], "clusterId": cluster}, ())))
+    ran = cli("drain", "4", *TOPOLOGY, "--wait", "--bootstrap-server", "127.0.0.1:1")
+    assert ran.code == code
+    assert ("by Kafka's own" in ran.out) == (code == 0)
+    assert ("127.0.0.1:1 reaches Kafka cluster other, and the RackTopology is of c-1" in ran.err) == (code == 2)
 
 
 @pytest.mark.parametrize("code", [ExitCode.KAFKA, ExitCode.BAD_INPUT], ids=["away", "not allowed"])

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopology
 from rackspan.cli.rendering.output_formats import Format
 from rackspan.cli.rendering.printed_documents import print_document
@@ -15,7 +14,7 @@ from rackspan.cli.rendering.stderr_lines import warn
 from rackspan.cli.rendering.tables import console, table
 from rackspan.cli.shared.command_errors import ExitCode, ending_with
 from rackspan.cli.shared.looking import until
-from rackspan.cli.shared.operator_lease import OperatorLease, operator_lease
+from rackspan.cli.shared.operator_lease import OperatorLease, operator_of
 from rackspan.cli.shared.situation import AspectState, Situation, situation
 from rackspan.cli.shared.topology_access import ask_topology
 from rackspan.reconcile.failures import FailureError
@@ -70,12 +69,9 @@ async def _seen(edits: "TopologyEdits") -> Situation:
 
 
 async def _operator(edits: "TopologyEdits", found: RackTopology) -> OperatorLease | None:
-    """Return the Lease of the topology's operator, None if the status does not name it or it may not be read."""
-    namespace, slash, name = (found.status.lease or "").partition("/")
-    if not slash:
-        return None
+    """Return the Lease of the topology's operator, None if the status does not name it or it cannot be read."""
     try:
-        return await operator_lease(edits, ObjectKey(namespace, name))
+        return await operator_of(edits, found)
     except FailureError as error:
         warn(f"whether the operator runs cannot be seen, so all this may be out of date: {error}")
         return None

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from rackspan.api.conditions import REASSIGNED, ConditionStatus, find_condition
+from rackspan.api.conditions import CONNECTED, REASSIGNED, ConditionStatus, find_condition
 from rackspan.api.racktopology import DrainBlock, DrainStatus, RackTopology, RackTopologySpec
 from rackspan.api.reasons import Reason
 from rackspan.api.reassignment import Reassignment, ReassignmentState
@@ -58,6 +58,9 @@ def drain_progress(
     ended = [one for one in mine if one.ended and one.status.state is not ReassignmentState.SUCCEEDED]
     if (topology.status.observed_generation or 0) < generation:
         return DrainProgress(False, None, "the operator has not seen the change yet", running)
+    connected = find_condition(topology.status.conditions, CONNECTED)
+    if connected is not None and connected.status != ConditionStatus.TRUE:  # the entries are as last seen
+        return DrainProgress(False, None, f"the operator does not see Kafka: {connected.message}", running)
     by_target = {one.target: one for one in topology.status.drains}
     entries = [by_target.get(target) for target in targets]
     known = [one.replicas.total for one in entries if one is not None and one.replicas is not None]

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from rackspan.api.drains import Drains, brokers_of
@@ -10,10 +11,13 @@ from rackspan.api.racktopology import DrainStatus, RackTopology
 from rackspan.cli.rendering.event_lines import EventLines
 from rackspan.cli.rendering.progress import step
 from rackspan.cli.rendering.reassignment_line import advance, document, sentence
+from rackspan.cli.rendering.stderr_lines import warn
+from rackspan.cli.rendering.times import utc_time
 from rackspan.cli.shared.command_errors import CommandError, ExitCode
 from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.drain_progress import DrainProgress, drain_progress, in_words, left_in_words, ways_out
 from rackspan.cli.shared.looking import until
+from rackspan.cli.shared.operator_lease import operator_of
 from rackspan.core.text import plural
 from rackspan.reconcile.failures import FailureError, Remedy
 
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 STILL_ASKED = "the drain is still in the RackTopology; rackspan uncordon ends it"
 _PLAN_SECONDS = 120.0
 """How long the operator may take to make the plan that was shown."""
+_OUTDATED = timedelta(minutes=5)
+"""How long before the last renewal of its Lease the operator may have asked Kafka for the counts of a drain."""
 
 
 async def approve_plan(edits: "TopologyEdits", plan_hash: str, lines: EventLines, deadline: float | None) -> None:
@@ -105,9 +111,11 @@ async def wait_for_drain(
             _refuse_withdrawn(topology, asked, drains)
             followed.update(one.meta.uid for one in reassignments if not one.ended)
             seen = drain_progress(topology, asked.meta.generation, drains.targets, reassignments, followed)
-            if seen.drained and connection is not None:
-                seen = await _seen_by_kafka(seen, connection, brokers)
-            return seen
+            if not seen.drained:
+                return seen
+            if connection is None:
+                return await _seen_by_operator(seen, edits, topology)
+            return await _seen_by_kafka(seen, connection, brokers, topology.status.cluster_id)
 
         seen = await until(look, lambda one: one.is_over, None if deadline is None else _left(deadline))
     if seen.drained:
@@ -157,9 +165,51 @@ async def remaining_on(brokers: Collection[int], connection: Connection) -> "Rem
     return await ConfluentAdmin.ask_new_client(connection.properties, lambda admin: admin.remaining_replicas(brokers))
 
 
-async def _seen_by_kafka(seen: DrainProgress, connection: Connection, brokers: frozenset[int]) -> DrainProgress:
-    """Return the progress, changed to not drained if Kafka itself shows replicas there."""
-    remaining = await remaining_on(brokers, connection)
+async def _seen_by_operator(seen: DrainProgress, edits: "TopologyEdits", topology: RackTopology) -> DrainProgress:
+    """Return the progress, changed to not drained if the operator does not run, or does not update the status.
+
+    Print a warning if its Lease may not be read. Raises FailureError if the API server is unreachable.
+    """
+    try:
+        lease = await operator_of(edits, topology)
+    except FailureError as error:
+        if error.failure.remedy is Remedy.RETRY:
+            raise
+        warn(f"whether the operator runs cannot be seen, so its word may be out of date: {error}")
+        return seen
+    if lease is None:
+        return seen
+    times = [one.observed_at for one in topology.status.drains if one.observed_at is not None]
+    # Both times are by the operator's clock.
+    outdated = [at for at in times if lease.renewed_at is not None and lease.renewed_at - at > _OUTDATED]
+    if lease.holder is not None and not outdated:
+        return seen
+    why = (
+        lease.absence
+        if lease.holder is None
+        else f"the operator has not updated the status since {utc_time(min(outdated))}"
+    )
+    return replace(seen, drained=False, left=None, sentence=why)
+
+
+async def _seen_by_kafka(
+    seen: DrainProgress, connection: Connection, brokers: frozenset[int], cluster_id: str | None
+) -> DrainProgress:
+    """Return the progress, changed to not drained if Kafka itself shows replicas there.
+
+    Raises FailureError, and CommandError if the connection is to another cluster than the topology's.
+    """
+    from rackspan.kafka.admin import ConfluentAdmin  # noqa: PLC0415 - a client takes long to import
+
+    async def asked(admin: ConfluentAdmin) -> tuple[str, "RemainingReplicas"]:
+        return (await admin.cluster()).cluster_id, await admin.remaining_replicas(brokers)
+
+    reached, remaining = await ConfluentAdmin.ask_new_client(connection.properties, asked)
+    if reached != cluster_id:
+        raise CommandError(
+            f"{connection.servers} reaches Kafka cluster {reached}, and the RackTopology is of {cluster_id}",
+            "name brokers of that cluster with --bootstrap-server",
+        )
     left = sum(sum(held.values()) for held in remaining.replicas.values())
     if not left:
         return seen

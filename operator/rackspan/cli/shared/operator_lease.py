@@ -5,7 +5,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from rackspan.api.meta import ObjectKey
+from rackspan.api.racktopology import RackTopology
 from rackspan.cli.rendering.progress import step
+from rackspan.cli.rendering.times import utc_time
 from rackspan.cli.shared.looking import until
 from rackspan.core.text import shown
 
@@ -23,6 +25,18 @@ class OperatorLease:
     key: ObjectKey
     holder: str | None
     renewed_at: datetime | None = None
+
+    @property
+    def absence(self) -> str:
+        """What is known without a holder."""
+        last = f" since {utc_time(self.renewed_at)}" if self.renewed_at else ""
+        return f"no operator runs: no process has renewed Lease {self.key}{last}"
+
+
+async def operator_of(edits: "TopologyEdits", topology: RackTopology) -> OperatorLease | None:
+    """Return the Lease of a topology's operator, None if the status does not name it. Raises FailureError."""
+    namespace, slash, name = (topology.status.lease or "").partition("/")
+    return await operator_lease(edits, ObjectKey(namespace, name)) if slash else None
 
 
 async def operator_lease(edits: "TopologyEdits", key: ObjectKey) -> OperatorLease:

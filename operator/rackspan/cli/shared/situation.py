@@ -129,10 +129,8 @@ def _last_seen(one: Aspect) -> Aspect:
 
 def _operator(topology: RackTopology, lease: OperatorLease | None) -> Iterator[Aspect]:
     if lease is not None and lease.holder is None:
-        last = f" since {utc_time(lease.renewed_at)}" if lease.renewed_at else ""
-        message = f"no operator runs: no process has renewed Lease {lease.key}{last}"
         step = f"see why it does not run: kubectl get pods --namespace {lease.key.namespace}"
-        yield Aspect("operator", AspectState.UNKNOWN, message, step)
+        yield Aspect("operator", AspectState.UNKNOWN, lease.absence, step)
     elif topology.status.observed_generation != topology.meta.generation:
         message = f"the operator has not observed generation {topology.meta.generation} of the RackTopology yet"
         yield Aspect(
