@@ -262,7 +262,10 @@ def test_status_shows_from_the_lease_whether_the_operator_runs(operator, state, 
     ("conditions", "operator", "current"),
     [
         (
-            [condition("Connected", "False", "KafkaUnreachable")],
+            [
+                condition("Connected", "False", "KafkaUnreachable"),
+                condition("RacksInSync", "Unknown", "KafkaUnreachable"),
+            ],
             OperatorLease(LEASE, "pod-1", SINCE),
             {"operator", "Kafka", "scan"},
         ),
@@ -279,6 +282,7 @@ def test_aspects_seen_earlier_are_not_fine_without_kafka_or_an_operator(conditio
     assert [one for one in others if one.step or not one.message.startswith("last seen: ")] == []
     assert aspect(whole, "brokers").message == "last seen: 9 brokers online"
     assert (aspect(whole, "plan").state, aspect(whole, "brokers").state) == (AspectState.WRONG, AspectState.UNKNOWN)
+    assert aspect(whole, "racks").state is AspectState.UNKNOWN
 
 
 def record(version, *, holder="pod-1", ago=0.0):

@@ -189,7 +189,7 @@ def _brokers(topology: RackTopology) -> Iterator[Aspect]:
 def _racks(topology: RackTopology) -> Iterator[Aspect]:
     racks, drift = _condition(topology, RACKS_IN_SYNC), topology.status.drift
     fine = Aspect("racks", AspectState.FINE, topology.status.domain_summary or _NOT_KNOWN)
-    if racks is None or racks.status == ConditionStatus.TRUE:
+    if racks is None or racks.status != ConditionStatus.FALSE:
         yield fine
         return
     if topology.status.only_lacks_racks:

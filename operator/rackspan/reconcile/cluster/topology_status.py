@@ -176,7 +176,11 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
         conditions.set(CONNECTED, _TRUE, Reason.CONNECTED, f"Kafka cluster {state.cluster_id}")
     else:
         conditions.set(CONNECTED, _FALSE, state.reason, state.message)
-    if racks is not None:
+    if isinstance(state, Failure):
+        if not is_false(conditions.all, RACKS_IN_SYNC):  # earlier drift may last
+            message = "Kafka cannot be asked which racks brokers report"
+            conditions.set(RACKS_IN_SYNC, _UNKNOWN, state.reason, message)
+    elif racks is not None:
         conditions.set(RACKS_IN_SYNC, *_racks_in_sync(topology, racks, inputs.drifted_topics))
     conditions.set(BROKERS_ONLINE, *_brokers_online(inputs))
     conditions.set_paused(topology.meta, _PAUSED)

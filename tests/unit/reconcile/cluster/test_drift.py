@@ -8,10 +8,12 @@ from tests.unit.reconcile.examples import NOON, known, seen, state, status_input
 
 from rackspan.api.conditions import find_condition
 from rackspan.api.racktopology import KIND
+from rackspan.api.reasons import Reason
 from rackspan.reconcile.cache import BrokerPod
 from rackspan.reconcile.cluster.broker_events import drift_events
 from rackspan.reconcile.cluster.state import Settling
 from rackspan.reconcile.cluster.topology_status import topology_status
+from rackspan.reconcile.failures import Failure, Remedy
 from rackspan.reconcile.plans.topology_plan import TopologyPlan
 from rackspan.reconcile.ports import BrokerDescription, ObjectRef
 from rackspan.reconcile.topics.topic_decision import Outcome
@@ -169,6 +171,22 @@ def test_offline_broker_without_earlier_drift_is_no_drift():
     away = status(cluster(SPREAD, {0: "a", 2: "c"}), before=status(cluster(SPREAD)))
     assert find_condition(away.conditions, "RacksInSync").status.value == "True"
     assert sentence(away) == "every broker that is online and in a known rack reports the rack that its node has"
+
+
+def test_racks_in_sync_is_unknown_while_kafka_is_unreachable_and_earlier_drift_lasts():
+    unreachable = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
+
+    def status_without_kafka(before):
+        asked = status_inputs(unreachable, cluster(SPREAD).racks, ())
+        return topology_status(structs.replace(topology(), status=before), asked, NOON)
+
+    calm, drifts = status(cluster(SPREAD)), status(cluster({**SPREAD, 1: "a"}))
+    away = status_without_kafka(calm)
+    found = find_condition(away.conditions, "RacksInSync")
+    assert (found.status.value, found.reason) == ("Unknown", "KafkaUnreachable")
+    assert find_condition(status(cluster(SPREAD), before=away).conditions, "RacksInSync").status.value == "True"
+    still = find_condition(status_without_kafka(drifts).conditions, "RacksInSync")
+    assert (still.status.value, still.reason) == ("False", "RackDrift")
 
 
 def test_each_additional_drifting_broker_and_the_affected_topics_have_an_event():
