@@ -285,6 +285,36 @@ def test_aspects_seen_earlier_are_not_fine_without_kafka_or_an_operator(conditio
     assert aspect(whole, "racks").state is AspectState.UNKNOWN
 
 
+DONE = {"scanId": "scan-1", "trigger": "Schedule", "state": "Completed", "startedAt": WHEN, "finishedAt": WHEN}
+MISSED = condition("Scanned", "False", "ScanMissed", "3 scheduled scans were not started")
+
+
+@pytest.mark.parametrize(
+    ("conditions", "last", "state", "message"),
+    [
+        ((), {**DONE, "findings": 0}, AspectState.FINE, "scan scan-1 of 2026-11-25 10:00:00 UTC found 0 findings"),
+        ((), DONE, AspectState.FINE, "scan scan-1 of 2026-11-25 10:00:00 UTC wrote no report"),
+        (
+            (MISSED,),
+            {**DONE, "findings": 0},
+            AspectState.WRONG,
+            "ScanMissed: 3 scheduled scans were not started; scan scan-1 of 2026-11-25 10:00:00 UTC found 0 findings",
+        ),
+        (
+            (condition("Scanned", "False", "ScanRunning"),),
+            {**DONE, "state": "Running", "finishedAt": None},
+            AspectState.GOES_ON,
+            "scan scan-1 runs",
+        ),
+        ((MISSED,), None, AspectState.WRONG, "ScanMissed: 3 scheduled scans were not started"),
+    ],
+    ids=["done", "without a report", "none since", "runs after a failure", "none at all"],
+)
+def test_status_tells_how_old_a_scan_is_and_why_there_is_none(conditions, last, state, message):
+    one = aspect(situation(seen(*conditions, lastScan=last), (), ()), "scan")
+    assert (one.state, one.message) == (state, message)
+
+
 def record(version, *, holder="pod-1", ago=0.0):
     """Return a function that makes a record renewed `ago` seconds ago."""
     return lambda: LeaseRecord(holder, 30, 0, version, datetime.now(UTC) - timedelta(seconds=ago))

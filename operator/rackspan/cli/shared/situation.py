@@ -13,6 +13,7 @@ from rackspan.api.conditions import (
     RACKS_IN_SYNC,
     READY,
     REASSIGNED,
+    SCANNED,
     Condition,
     ConditionStatus,
     find_condition,
@@ -22,7 +23,7 @@ from rackspan.api.conditions import (
 from rackspan.api.drains import Drains
 from rackspan.api.kafkatopic import KafkaTopic
 from rackspan.api.plans import TopologyPlanStatus
-from rackspan.api.racktopology import RackTopology, ScanState
+from rackspan.api.racktopology import LastScan, RackTopology, ScanState
 from rackspan.api.reasons import PLAN_GOES_ON, Reason
 from rackspan.api.reassignment import Reassignment
 from rackspan.cli.rendering.reassignment_line import sentence
@@ -95,7 +96,7 @@ _STEPS = (
 )
 """Aspects in the order in which their steps are suggested."""
 _CURRENT: Mapping[str, Collection[str]] = {"operator": ("operator", "scan"), "Kafka": ("operator", "Kafka", "scan")}
-"""By the unknown aspect: the aspects that stay valid. A scan is about a time in the past, which its id names."""
+"""By the unknown aspect: the aspects that stay valid. A scan is about a time in the past, which its message names."""
 
 
 def situation(
@@ -269,17 +270,27 @@ def _deletions(topology: RackTopology) -> Iterator[Aspect]:
 
 
 def _scan(topology: RackTopology) -> Iterator[Aspect]:
-    last = topology.status.last_scan
-    if last is None:
-        return
-    at = f"scan {last.scan_id}"
+    """Yield the last scan and what it found, and why no other has followed if one should have."""
+    last, scanned = topology.status.last_scan, _condition(topology, SCANNED)
+    found = "" if last is None else _last_scan(last)
+    if last is not None and last.state is ScanState.FAILED:
+        yield Aspect("scan", AspectState.WRONG, found, scan_step(topology, last.reason))
+    elif last is not None and last.finished_at is None:
+        yield Aspect("scan", AspectState.GOES_ON, found)
+    elif scanned is not None and scanned.status == ConditionStatus.FALSE:
+        message = f"{scanned.reason}: {scanned.message}" + (f"; {found}" if found else "")
+        yield Aspect("scan", AspectState.WRONG, message, scan_step(topology, scanned.reason))
+    elif last is not None:
+        yield Aspect("scan", AspectState.FINE, found)
+
+
+def _last_scan(last: LastScan) -> str:
     if last.state is ScanState.FAILED:
-        step = scan_step(topology, last.reason)
-        yield Aspect("scan", AspectState.WRONG, f"{at} failed: {last.reason}: {last.message}", step)
-    elif last.finished_at is None:
-        yield Aspect("scan", AspectState.GOES_ON, f"{at} runs")
-    else:
-        yield Aspect("scan", AspectState.FINE, f"{at} found {plural(last.findings or 0, 'finding')}")
+        return f"scan {last.scan_id} failed: {last.reason}: {last.message}"
+    if last.finished_at is None:
+        return f"scan {last.scan_id} runs"
+    what = "wrote no report" if last.findings is None else f"found {plural(last.findings, 'finding')}"
+    return f"scan {last.scan_id} of {utc_time(last.finished_at)} {what}"
 
 
 def _topics(topology: RackTopology, topics: Sequence[KafkaTopic] | None) -> Iterator[Aspect]:
