@@ -160,12 +160,16 @@ REASSIGNMENT_MOVES = Gauge(
 REASSIGNMENT_MOVED = Gauge(
     "rackspan_reassignment_moves_done", "Of these, the replicas that have been copied and are in sync", ["topology"]
 )
-REASSIGNMENT_BYTES = Gauge("rackspan_reassignment_bytes", "Bytes of these, as far as sizes are known", ["topology"])
+REASSIGNMENT_BYTES = Gauge(
+    "rackspan_reassignment_bytes", "Bytes of these; absent while sizes are not known", ["topology"]
+)
 REASSIGNMENT_MOVED_BYTES = Gauge(
     "rackspan_reassignment_copied_bytes", "Bytes that have been copied of it", ["topology"]
 )
 REASSIGNMENT_RATE = Gauge(
-    "rackspan_reassignment_bytes_per_second", "How much is copied in a second, over the last minute", ["topology"]
+    "rackspan_reassignment_bytes_per_second",
+    "How much is copied in a second, over the last minute; absent while that is not known",
+    ["topology"],
 )
 REASSIGNMENT_WAITING = Gauge(
     "rackspan_reassignment_waiting_partitions",

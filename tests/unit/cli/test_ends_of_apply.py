@@ -8,6 +8,7 @@ import signal
 import time
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 from tests.support.command import cli, cluster, topic
@@ -17,6 +18,7 @@ from tests.support.simulated_kafka import AWAY, CLUSTER_ID, SimulatedKafka, Simu
 from rackspan.api.reasons import Reason
 from rackspan.cli.actions import applying_plans as command
 from rackspan.cli.actions import watching_plans as watch
+from rackspan.cli.rendering.output_formats import Format
 from rackspan.cli.rendering.reassignment_progress import ReassignmentProgress
 from rackspan.cli.shared import driving
 from rackspan.cli.shared.cluster_source import ClusterSource
@@ -24,6 +26,7 @@ from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.journal_file import JournalFile
 from rackspan.core.planning import Change
 from rackspan.core.reassignment import SetThrottle, Setting, SettingKind, TopicPartition
+from rackspan.core.reassignment.move_decision import Progress
 from rackspan.core.reassignment.throttles import FOLLOWERS, RATES
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Record
@@ -364,7 +367,8 @@ def test_bytes_of_partitions_without_a_known_size_are_not_counted(going):
 
     going.kafka.sizes = sizes
     lines = [json.loads(line) for line in going.on("--patience", "1", "-o", "json").out.splitlines()]
-    assert all(one["movedBytes"] <= one["bytes"] == 1_000 for one in lines)
+    assert {one["bytes"] for one in lines} == {None}
+    assert all(one["movedBytes"] <= 1_000 for one in lines)
 
 
 @pytest.mark.parametrize(
@@ -383,6 +387,15 @@ def test_progress_shows_the_remaining_time_if_it_can_be_estimated(moved, rate, t
 def test_progress_does_not_show_a_remaining_time_of_months():
     seen = a_pass(size=10 * 2**40)
     assert ReassignmentProgress._sentence(seen, {}, 0, 1.5).endswith("; 1 copying; 2 B/s")
+
+
+def test_progress_has_no_end_in_bytes_while_the_size_of_a_copy_left_is_not_known(capsys):
+    seen = replace(a_pass(), progress=Progress(3, 1, 20, 10, unsized=1))
+    assert ReassignmentProgress._sentence(seen, {}, 10, 2.0) == "1 of 3 moves; 1 copying; 2 B/s"
+    bar = Mock()
+    ReassignmentProgress(HASH, Format.JSON, bar).show(seen)
+    bar.advance.assert_called_once_with(1, 3)
+    assert json.loads(capsys.readouterr().out)["bytes"] is None
 
 
 def test_repeated_failure_is_printed_once(going):

@@ -55,8 +55,8 @@ class ReassignmentProgress:
         rate = self._rate()
         sentence = self._sentence(seen, reasons, moved, rate)
         self._bar.describe(sentence)
-        if seen.progress.bytes:
-            self._bar.advance(max(moved, 1), seen.progress.bytes)
+        if total := _bytes(seen):
+            self._bar.advance(max(moved, 1), total)
         else:
             self._bar.advance(seen.progress.moved, max(seen.progress.moves, 1))
         if state == self._last and now < self._printed + QUIET_SECONDS:
@@ -85,13 +85,13 @@ class ReassignmentProgress:
         progress = seen.progress
         words = [f"{progress.moved:,} of {plural(progress.moves, 'move')}"]
         words += [plural(progress.removals, "removal")] if progress.removals else []
-        if progress.bytes:
-            words.append(f"{size(moved)} of {size(progress.bytes)}")
+        if total := _bytes(seen):
+            words.append(f"{size(moved)} of {size(total)}")
         if seen.copying:
             words.append(f"{seen.copying:,} copying")
         if rate >= 1 and seen.copying:
             words.append(f"{size(rate)}/s")
-            if 0 < (seconds := (progress.bytes - moved) / rate) < _LONGEST_SECONDS:
+            if total and 0 < (seconds := (total - moved) / rate) < _LONGEST_SECONDS:
                 words.append(f"{_duration(seconds)} left")
         waiting = [f"{number:,} {reason}" for reason, number in sorted(reasons.items())]
         if waiting:
@@ -108,7 +108,7 @@ class ReassignmentProgress:
             "moves": seen.progress.moves,
             "moved": seen.progress.moved,
             "removals": seen.progress.removals,
-            "bytes": seen.progress.bytes,
+            "bytes": _bytes(seen),
             "movedBytes": moved,
             "bytesPerSecond": int(rate),
             "copying": seen.copying,
@@ -134,6 +134,11 @@ def progress_shown(plan_hash: str, output: Format) -> Iterator[ReassignmentProgr
     """Show the passes of one plan while the block runs."""
     with step(f"plan {plan_hash}") as bar:
         yield ReassignmentProgress(plan_hash, output, bar)
+
+
+def _bytes(seen: "Pass") -> int | None:
+    """Return the bytes of all copies, or None while the size of one that is left is not known."""
+    return None if seen.progress.unsized else seen.progress.bytes
 
 
 def _duration(seconds: float) -> str:

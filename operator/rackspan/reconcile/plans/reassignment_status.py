@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from prometheus_client import Gauge
+
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.api.reassignment import Reassignment, ReassignmentStatus
@@ -110,18 +112,20 @@ def in_state(
         abnormal = conditions.set_stalled if state in _FAILED else conditions.set_reconciling
         abnormal(why, message)
     return replace(
-        status,
+        replace(_without_rate(status), throttle=None) if state.ended else status,
         observed_generation=reassignment.meta.generation,
         state=state,
         message=message[:MAX_MESSAGE],
         started_at=started,
         finished_at=ended,
-        rate=None if state.ended else status.rate,
-        estimated_end=None if state.ended else status.estimated_end,
-        throttle=None if state.ended else status.throttle,
-        progress=replace(status.progress, rate=None) if state.ended and status.progress else status.progress,
         conditions=conditions.all,
     )
+
+
+def _without_rate(status: ReassignmentStatus) -> ReassignmentStatus:
+    """Return `status` without the rate of copies, because no pass has just measured it."""
+    progress = replace(status.progress, rate=None) if status.progress else None
+    return replace(status, rate=None, estimated_end=None, progress=progress)
 
 
 def with_pass(
@@ -130,21 +134,22 @@ def with_pass(
     """Return `status` with the counts of a pass; `throttle_by` says who has set the throttle."""
     progress = seen.progress
     copied = progress.moved_bytes + seen.partial_bytes
-    per_second = rate.per_second
+    total = None if progress.unsized else progress.bytes
+    per_second = rate.per_second if seen.copying else 0
     return replace(
         status,
         partitions=partitions,
         moves=progress.moves,
         moved=progress.moved,
         removals=progress.removals or None,
-        bytes=progress.bytes,
+        bytes=total,
         moved_bytes=copied,
         rate=per_second,
-        estimated_end=None if progress.unsized else rate.end(max(progress.bytes - copied, 0)),
+        estimated_end=None if total is None or not seen.copying else rate.end(max(total - copied, 0)),
         copying=seen.copying,
         progress=ProgressTexts(
             f"{progress.moved}/{progress.moves}",
-            f"{size(copied)}/{size(progress.bytes)}",
+            f"{size(copied)}/{size(total, '?')}",
             None if per_second is None else f"{size(per_second)}/s",
         ),
         waiting=_waiting(seen.waiting),
@@ -280,7 +285,7 @@ class ReassignmentWriter:
         reason: Reason | None = None,
     ) -> bool:
         """Write a state and a message, with the counts of `status`. Return False if the object changed meanwhile."""
-        new = in_state(one, status or one.status, state, message, self._dependencies.clock(), reason)
+        new = in_state(one, status or _without_rate(one.status), state, message, self._dependencies.clock(), reason)
         return new == one.status or await self.write(one, new)
 
     async def end(
@@ -404,11 +409,19 @@ def measure(topology: str, objects: Sequence[Reassignment]) -> None:
     if last is None:
         return
     status = last.status
-    metrics.REASSIGNMENT_MOVES.labels(topology).set(status.moves or 0)
+    _set_known(metrics.REASSIGNMENT_MOVES, topology, status.moves)
     metrics.REASSIGNMENT_MOVED.labels(topology).set(status.moved or 0)
-    metrics.REASSIGNMENT_BYTES.labels(topology).set(status.bytes or 0)
+    _set_known(metrics.REASSIGNMENT_BYTES, topology, status.bytes)
     metrics.REASSIGNMENT_MOVED_BYTES.labels(topology).set(status.moved_bytes or 0)
-    metrics.REASSIGNMENT_RATE.labels(topology).set(0 if last.ended else status.rate or 0)
+    _set_known(metrics.REASSIGNMENT_RATE, topology, 0 if last.ended else status.rate)
     metrics.REASSIGNMENT_WAITING.remove_by_labels({"topology": topology})
     for one in status.waiting.reasons if status.waiting else ():
         metrics.REASSIGNMENT_WAITING.labels(topology, one.reason).set(one.partitions)
+
+
+def _set_known(gauge: Gauge, topology: str, value: int | None) -> None:
+    """Set a gauge, or remove its series if the value is not known."""
+    if value is None:
+        gauge.remove_by_labels({"topology": topology})
+    else:
+        gauge.labels(topology).set(value)

@@ -53,3 +53,11 @@ def test_metrics_of_a_deleted_reassignment_are_removed_if_the_other_one_never_st
     measure(TOPOLOGY, [never])
     assert (sample("_moves"), sample("_waiting_partitions", reason="Copying")) == (None, None)
     assert (sample("s", state="Cancelled"), sample("s", state="Running"), sample("_throttles")) == (1, 0, 0)
+
+
+def test_sizes_and_rates_that_are_not_known_have_no_series():
+    measure(TOPOLOGY, [reassignment(ReassignmentState.RUNNING, started_at=NOON, moves=9, bytes=90, rate=3)])
+    assert (sample("_moves"), sample("_bytes"), sample("_bytes_per_second")) == (9, 90, 3)
+    measure(TOPOLOGY, [reassignment(ReassignmentState.RUNNING, started_at=NOON)])
+    assert (sample("_moves"), sample("_bytes"), sample("_bytes_per_second")) == (None, None, None)
+    assert (sample("_moves_done"), sample("_copied_bytes")) == (0, 0), "an alert compares them over time"

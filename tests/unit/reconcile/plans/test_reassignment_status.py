@@ -35,7 +35,17 @@ def test_end_is_estimated_only_if_the_sizes_of_all_remaining_copies_are_known(un
     seen, rate = replace(a_pass(), progress=Progress(3, 1, 20, 10, unsized=unsized)), Rate()
     rate.add(NOON, 0)
     rate.add(NOON + timedelta(seconds=10), 10)
-    assert with_pass(ReassignmentStatus(), seen, 3, rate, "its spec").estimated_end == end
+    status = with_pass(ReassignmentStatus(), seen, 3, rate, "its spec")
+    assert status.estimated_end == end
+    assert (status.bytes, status.progress.bytes) == ((None, "10 B/?") if unsized else (20, "10 B/20 B"))
+
+
+def test_nothing_is_copied_and_no_end_is_estimated_while_all_wait():
+    rate = Rate()
+    rate.add(NOON, 0)
+    rate.add(NOON + timedelta(seconds=10), 10)
+    status = with_pass(ReassignmentStatus(), replace(a_pass(0), progress=Progress(3, 1, 20, 10)), 3, rate, "its spec")
+    assert (status.rate, status.estimated_end, status.progress.rate) == (0, None, "0 B/s")
 
 
 def test_message_lists_waiting_partitions_apart_from_those_given_up():

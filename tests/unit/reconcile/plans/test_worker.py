@@ -468,6 +468,29 @@ async def test_paused_reassignment_starts_no_copy_clears_throttles_and_then_make
     world.all_is_planned()
 
 
+async def test_status_has_no_rate_of_copies_while_kafka_is_unreachable(monkeypatch):
+    world, away = World(), []
+    cluster = world.kafka.cluster
+
+    async def asked():
+        if away:
+            raise AWAY
+        return await cluster()
+
+    monkeypatch.setattr(world.kafka, "cluster", asked)
+    monkeypatch.setattr(runs, "_STATUS_SECONDS", 0.0)
+    await world.begin()
+    for _ in range(4):
+        await world.passes()
+        world.now += timedelta(seconds=10)
+    assert world.read().status.rate is not None
+    away.append(True)
+    await world.passes()
+    status = world.read().status
+    assert (status.state, status.message.partition(":")[0]) == ("Running", "tried again")
+    assert (status.rate, status.estimated_end, status.progress.rate) == (None, None, None)
+
+
 @pytest.mark.parametrize("outcome", [AWAY, None])
 async def test_status_becomes_paused_even_if_a_status_write_fails(outcome):
     for write in range(1, 8):
