@@ -180,15 +180,13 @@ REASSIGNMENT_THROTTLES = Gauge(
     "rackspan_reassignment_throttles", "Replication throttles that Reassignments have set in Kafka", ["topology"]
 )
 
-_REASSIGNMENT_METRICS = (
-    REASSIGNMENTS,
+_PROGRESS_METRICS = (
     REASSIGNMENT_MOVES,
     REASSIGNMENT_MOVED,
     REASSIGNMENT_BYTES,
     REASSIGNMENT_MOVED_BYTES,
     REASSIGNMENT_RATE,
     REASSIGNMENT_WAITING,
-    REASSIGNMENT_THROTTLES,
 )
 _REPORT_METRICS = (
     SCAN_FINDINGS,
@@ -223,16 +221,21 @@ _TOPOLOGY_METRICS = (
     RECONCILED,
     BROKER_RESTARTS,
     _ERRORS,
+    REASSIGNMENTS,
+    REASSIGNMENT_THROTTLES,
     *_KAFKA_METRICS,
+    *_PROGRESS_METRICS,
+    *_SCAN_METRICS,
+    *_REPORT_METRICS,
 )
 
 
 _SERVED: set[str] = set()
-"""The topologies whose loops run. A counter of another one would stay, because nothing removes its series any more."""
+"""The topologies whose loops run. Series of another one would stay, because nothing removes them any more."""
 
 
 def serve_topology(topology: str) -> None:
-    """Let a topology have counters, because its loop starts."""
+    """Let a topology have series, because its loop starts."""
     _SERVED.add(topology)
 
 
@@ -264,9 +267,9 @@ def forget_report(topology: str) -> None:
         gauge.remove_by_labels({"topology": topology})
 
 
-def forget_reassignments(topology: str) -> None:
-    """Remove the series of a topology's Reassignments."""
-    for gauge in _REASSIGNMENT_METRICS:
+def forget_progress(topology: str) -> None:
+    """Remove the series of a topology's Reassignment under way, or the last one, because there is none any more."""
+    for gauge in _PROGRESS_METRICS:
         gauge.remove_by_labels({"topology": topology})
 
 
@@ -279,7 +282,7 @@ def forget_kafka_metrics(topology: str) -> None:
 def forget_topology(topology: str) -> None:
     """Remove all series of a topology whose loop has ended, and those of its namespace if it was the last one there."""
     _SERVED.discard(topology)
-    for metric in (*_TOPOLOGY_METRICS, *_SCAN_METRICS, *_REPORT_METRICS):
+    for metric in _TOPOLOGY_METRICS:
         metric.remove_by_labels({"topology": topology})
     KAFKA_CLIENT_FAILURES.remove_by_labels({"boundary": topology})
     if _namespace(topology) not in map(_namespace, _SERVED):

@@ -365,13 +365,13 @@ def measure(topology: str, inputs: StatusInputs, *, ready: bool) -> None:
 
 
 def measure_drains(topology: str, status: RackTopologyStatus) -> None:
-    """Set the gauges of replicas left to drain, or remove them if the numbers are not known."""
+    """Set the gauges of replicas left to drain, or remove them if the numbers, or all brokers, are not known."""
     metrics.DRAIN_REPLICAS_LEFT.remove_by_labels({"topology": topology})
     condition = find_condition(status.conditions, DRAINED)
     if condition is None or condition.status == ConditionStatus.UNKNOWN:
         return
     for drain in status.drains:
-        if drain.replicas is not None:
+        if drain.replicas is not None and drain.drained is not None:
             metrics.DRAIN_REPLICAS_LEFT.labels(topology, drain.target).set(drain.replicas.total)
 
 

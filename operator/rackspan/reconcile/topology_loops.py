@@ -120,7 +120,6 @@ class TopologyLoops:
         self._finish(topology.key)
         if topology.key in self._unserved:
             self._unserved.drop(topology.key)
-            forget_topology(str(topology.key))
             self._add_strays(topology.key)
         self._keep_quota(topology.meta.namespace)
 

@@ -11,7 +11,6 @@ from tests.unit.reconcile.cluster.test_observer import TOPOLOGY
 from tests.unit.reconcile.kube_memory import REFUSED, MemoryCluster, dependencies_of
 from tests.unit.reconcile.test_manager import WholeKafka, series, topic, until
 
-from rackspan import metrics
 from rackspan.api import kafkatopic, racktopology
 from rackspan.api.labels import FINALIZER
 from rackspan.api.meta import ObjectKey
@@ -229,7 +228,6 @@ async def test_ready_topic_becomes_unknown_when_its_topology_is_over_the_quota(s
 async def test_deleted_topology_over_the_quota_leaves_nothing(started, kube):
     see(started, numbered(0), numbered(1), topic(1, "t01"))
     await until(lambda: condition(kube, "topic-1", "Ready") == "TopologyNotReady")
-    metrics.SCAN_RUNNING.labels("shop/t01").set(0)
     started.informers[racktopology.KIND].gone(numbered(1))
     await until(lambda: condition(kube, "topic-1", "Ready") == "TopologyNotFound")
     assert series("shop/t01") == []

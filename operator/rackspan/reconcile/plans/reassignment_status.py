@@ -1,7 +1,7 @@
 """The status of a Reassignment: pure functions from a pass to counts, sentences and conditions; and its writer.
 
 The writer also queues Events, and puts each written object (status, record, finalizers) into the cache. `measure` sets
-the metrics of a topology's Reassignments; the series are removed with the objects.
+the metrics of a topology's Reassignments.
 """
 
 from __future__ import annotations
@@ -396,12 +396,17 @@ class StatusJournal:
 
 
 def measure(topology: str, objects: Sequence[Reassignment]) -> None:
-    """Set the gauges: the counts by state, and the progress of the plan under way, or of the last one."""
+    """Set the gauges of a topology that is served: counts by state, and the progress of the last plan.
+
+    The counts are 0 before its first Reassignment, because an alert compares them over time.
+    """
+    if not metrics.is_served(topology):
+        return
     begun = [one for one in objects if has_begun(one)]
     under_way = [one for one in begun if not one.ended]
     last = max(under_way or begun, key=lambda one: (one.meta.age[0], one.spec.part), default=None)
     if last is None:
-        metrics.forget_reassignments(topology)  # of a deleted Reassignment
+        metrics.forget_progress(topology)  # of a deleted Reassignment
     states = Counter(one.state_name for one in objects)
     for state in ReassignmentState:
         metrics.REASSIGNMENTS.labels(topology, state.value).set(states[state])

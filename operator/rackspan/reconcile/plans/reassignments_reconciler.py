@@ -7,7 +7,6 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rackspan.metrics import forget_reassignments
 from rackspan.reconcile.plans.reassignment_status import measure
 from rackspan.reconcile.plans.turns import Contender, has_work, in_turn
 from rackspan.reconcile.plans.worker import TopologyWorker
@@ -72,7 +71,6 @@ class ReassignmentsReconciler:
     def __init__(self, dependencies: ReassignmentDependencies) -> None:
         self._dependencies = dependencies
         self._served: dict[ObjectKey, _Served] = {}
-        self._measured: set[ObjectKey] = set()
         self._wake = asyncio.Event()
 
     def changed(self, topology: ObjectKey) -> None:
@@ -87,7 +85,8 @@ class ReassignmentsReconciler:
             while True:
                 there = self._by_topology()
                 self._give_places(there)
-                self._measure(there)
+                for key in self._dependencies.cache.topologies:
+                    measure(str(key), there.get(key, ()))
                 crowded = any(one.task is None for one in self._served.values())
                 await wait_debounced(self._wake, _CROWDED_SECONDS if crowded else _IDLE_SECONDS, _DEBOUNCE_SECONDS)
         finally:
@@ -95,8 +94,6 @@ class ReassignmentsReconciler:
                 one.displace()
             leaving = [one.leaving for one in self._served.values() if one.leaving is not None]
             await asyncio.gather(*leaving, return_exceptions=True)
-            for key in self._measured:
-                forget_reassignments(str(key))
 
     def _by_topology(self) -> Mapping[ObjectKey, Sequence[Reassignment]]:
         there: defaultdict[ObjectKey, list[Reassignment]] = defaultdict(list)
@@ -126,16 +123,6 @@ class ReassignmentsReconciler:
                 name, liveness = f"reassignments of {key}", self._dependencies.liveness
                 loop = run_guarded(name, one.worker.reconcile, one.worker.wake, _DEBOUNCE_SECONDS, liveness)
                 one.task = asyncio.create_task(loop, name=name)
-
-    def _measure(self, there: Mapping[ObjectKey, Sequence[Reassignment]]) -> None:
-        """Set the metrics of all served topologies that have Reassignments, and remove those of the others."""
-        quota = self._dependencies.cache.quota
-        there = {key: objects for key, objects in there.items() if quota.over_quota(key) is None}
-        for key in self._measured.difference(there):
-            forget_reassignments(str(key))
-        for key, objects in there.items():
-            measure(str(key), objects)
-        self._measured = set(there)
 
 
 async def _left(task: asyncio.Task[None], worker: TopologyWorker) -> None:

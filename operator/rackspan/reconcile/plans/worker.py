@@ -126,8 +126,7 @@ class TopologyWorker:
         mine = in_order(self._cache, self._key)
         for one in turns.outlived(mine):
             await self._dependencies.objects.delete(one)
-        if mine and self._cache.quota.over_quota(self._key) is None:
-            measure(str(self._key), mine)
+        measure(str(self._key), mine)
         if not self.has_lost_run and not any(map(turns.needs_work, mine)):
             await self.close()
         return pause

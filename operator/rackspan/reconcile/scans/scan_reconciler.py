@@ -273,7 +273,7 @@ class ScansReconciler(Controller):
     def _store(self, topology: RackTopology, facts: ScanFacts) -> None:
         if not self._is_known(topology):
             return
-        if self._dependencies.cache.quota.over_quota(topology.key) is None:
+        if metrics.is_served(str(topology.key)):
             _measure(str(topology.key), facts)
         if self.facts.get(topology.key) != facts:
             self.facts[topology.key] = facts
@@ -296,7 +296,7 @@ class ScansReconciler(Controller):
         report = cache.report_of(topology)
         if report is None:
             return scans
-        if cache.quota.over_quota(topology.key) is None:
+        if metrics.is_served(str(topology.key)):
             update_report_metrics(str(topology.key), report)
         if report.scan_id is None or report.scan_id == scans.announced:
             return scans

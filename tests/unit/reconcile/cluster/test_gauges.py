@@ -3,13 +3,15 @@
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 from prometheus_client import REGISTRY
-from tests.unit.reconcile.examples import in_state, state, status_inputs, topic
+from tests.unit.reconcile.examples import in_state, state, status_inputs, topic, topology
 
 from rackspan import metrics
+from rackspan.api.racktopology import DrainReplicas, DrainStatus
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.failures import Failure, Remedy
-from rackspan.reconcile.topology_controller import measure, measure_observation
+from rackspan.reconcile.topology_controller import measure, measure_drains, measure_observation
 
 AWAY = Failure(Reason.KAFKA_UNREACHABLE, "no broker answers", Remedy.RETRY)
 NAME = "kafka/measured"
@@ -92,6 +94,18 @@ def test_failed_observation_is_not_a_successful_pass():
     measure_observation(NAME, AWAY)
     assert told("rackspan_topology_connected") == {None: 0}
     assert told("rackspan_last_successful_pass_timestamp_seconds") == passed
+
+
+def test_replicas_left_to_drain_have_no_series_for_a_rack_that_may_have_more_brokers():
+    def drain(target, left, *, drained):
+        return DrainStatus(target, "Draining", "so it is", 1, drained, DrainReplicas(left))
+
+    drains = drain("4", 3, drained=False), drain("/eu", 0, drained=None), drain("/us", 0, drained=True)
+    time = {"reason": "Draining", "message": "", "lastTransitionTime": "2026-01-31T12:00:00Z"}
+    status = topology(status={"conditions": [{"type": "Drained", "status": "False", **time}]}).status
+    measure_drains(NAME, structs.replace(status, drains=drains))
+    left = metrics.DRAIN_REPLICAS_LEFT.collect()[0].samples
+    assert {one.labels["domain"]: one.value for one in left if one.labels["topology"] == NAME} == {"4": 3, "/us": 0}
 
 
 def count_all():

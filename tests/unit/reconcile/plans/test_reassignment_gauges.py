@@ -8,7 +8,7 @@ from prometheus_client import REGISTRY
 from tests.unit.reconcile.plans.test_reassignment_status import NOON, OBJECT
 
 from rackspan.api.reassignment import Reassignment, ReassignmentState, ReassignmentStatus, WaitingFor, WaitingStatus
-from rackspan.metrics import forget_reassignments
+from rackspan.metrics import forget_topology, serve_topology
 from rackspan.reconcile.plans.reassignment_status import measure
 
 TOPOLOGY = "shop/gauges"
@@ -23,9 +23,10 @@ def sample(name, **labels):
 
 
 @pytest.fixture(autouse=True)
-def _without_series():
+def _served():
+    serve_topology(TOPOLOGY)
     yield
-    forget_reassignments(TOPOLOGY)
+    forget_topology(TOPOLOGY)
 
 
 def test_reassignment_that_ended_in_a_state_of_a_newer_version_counts_as_none_that_waits():
@@ -61,3 +62,12 @@ def test_sizes_and_rates_that_are_not_known_have_no_series():
     measure(TOPOLOGY, [reassignment(ReassignmentState.RUNNING, started_at=NOON)])
     assert (sample("_moves"), sample("_bytes"), sample("_bytes_per_second")) == (None, None, None)
     assert (sample("_moves_done"), sample("_copied_bytes")) == (0, 0), "an alert compares them over time"
+
+
+def test_counts_are_0_before_the_first_reassignment_of_a_topology_and_absent_without_its_loop():
+    measure(TOPOLOGY, [])
+    assert (sample("s", state="Failed"), sample("s", state="Stopped"), sample("_throttles")) == (0, 0, 0)
+    assert sample("_moves_done") is None
+    forget_topology(TOPOLOGY)
+    measure(TOPOLOGY, [reassignment(ReassignmentState.RUNNING, started_at=NOON, moves=9)])
+    assert (sample("s", state="Running"), sample("_moves"), sample("_throttles")) == (None, None, None)

@@ -107,7 +107,9 @@ class World:
 
 @pytest.fixture
 def world():
-    return World()
+    serve_topology("kafka/prod")
+    yield World()
+    forget_topology("kafka/prod")
 
 
 async def test_scans_are_listed_only_once_if_no_topology_requests_scans(world):
