@@ -26,7 +26,7 @@ from rackspan.kube.leases import KubeLease
 from rackspan.kube.rack_objects import KubeBrokerPods, KubeRackFiles
 from rackspan.kube.rest import KubeClient, Rest
 from rackspan.kube.scan_runs import KubeScanRuns
-from rackspan.metrics import LEASE_HELD
+from rackspan.metrics import LEASE_HELD, RECONCILING
 from rackspan.placers import load_placers
 from rackspan.reconcile.cache import Cache
 from rackspan.reconcile.dependencies import Dependencies
@@ -75,6 +75,7 @@ async def run(settings: Settings) -> None:
     rest = Rest(KubeClient(access), election)
     LEASE_HELD.set_function(lambda: float(election.is_leader()))
     probes = _Probes(liveness, election)
+    RECONCILING.set_function(lambda: float(probes.reconciles))
     events = EventQueue(own, liveness)
     kube = KubeCluster(rest, events, settings.namespaces)
     health = HealthServer(probes, settings.listen_host, settings.listen_port)
@@ -132,6 +133,10 @@ class _Probes:
         self.election = election
         self.manager: Manager | None = None
         self.missing: Collection[str] = ()
+
+    @property
+    def reconciles(self) -> bool:
+        return self.manager is not None and bool(self.manager.ready()["ok"])
 
     def alive(self) -> Mapping[str, object]:
         return self.manager.alive() if self.manager else {"ok": True}

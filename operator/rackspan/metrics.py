@@ -18,6 +18,10 @@ BUILD_INFO = Gauge("rackspan_build_info", "1, with what this operator is made of
 BUILD_INFO.labels(version("rackspan"), platform.python_version()).set(1)
 
 LEASE_HELD = Gauge("rackspan_lease_held", "1 while this operator is sure of its Lease and may change anything, else 0")
+RECONCILING = Gauge(
+    "rackspan_reconciling",
+    "1 while this operator has read its objects and acts on them, else 0: then no topology has series",
+)
 NAMESPACES_LEFT_OUT = Gauge(
     "rackspan_namespaces_left_out", "Watched namespaces that this operator may not read, and for which it does nothing"
 )
@@ -117,6 +121,9 @@ _ERRORS = Counter(
     "Failures by topology, by who can correct them and by reason; without a topology where it is no topology's",
     ["topology", "remedy", "reason"],
 )
+_UNEXPECTED = ("retry", "UnexpectedError")
+"""The labels of a counter that begins with 0: an alert is about any increase, and a first sample of 1 is none."""
+_ERRORS.labels("", *_UNEXPECTED)
 EVENTS_DROPPED = Counter("rackspan_events_dropped_total", "Kubernetes Events that were not posted")
 
 SCAN_FINDINGS = Gauge("rackspan_scan_findings", "Findings of the last compliance scan", ["topology", "severity"])
@@ -237,6 +244,7 @@ _SERVED: set[str] = set()
 def serve_topology(topology: str) -> None:
     """Let a topology have series, because its loop starts."""
     _SERVED.add(topology)
+    _ERRORS.labels(topology, *_UNEXPECTED)
 
 
 def is_served(topology: str) -> bool:

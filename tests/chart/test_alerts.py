@@ -12,6 +12,8 @@ WELL = {
     'rackspan_build_info{version="1", python="3"}': "1x200",
     'rackspan_lease_held{pod="a"}': "1x200",
     'rackspan_lease_held{pod="b"}': "0x200",
+    'rackspan_reconciling{pod="a"}': "1x200",
+    'rackspan_reconciling{pod="b"}': "0x200",
     'rackspan_namespaces_left_out{pod="a"}': "0x200",
     'rackspan_topology_connected{topology="a/b"}': "1x200",
     'rackspan_topology_ready{topology="a/b"}': "1x200",
@@ -93,6 +95,12 @@ CASES = [
     Case("RackspanTopicsNotCompliant", 25, {series("rackspan_non_compliant_topics"): "0x9 1x190"}),
     Case("RackspanOperatorAbsent", 15, dict.fromkeys(WELL, "1x9 stale")),
     Case("RackspanLeaseNotHeld", 15, {series("rackspan_lease_held", pod="a"): "1x9 0x190"}),
+    Case(  # its ClusterRole was deleted, so that no topology has series
+        "RackspanNothingReconciled",
+        15,
+        {key: "1x9 stale" for key in WELL if 'topology="a/b"' in key}
+        | {series("rackspan_reconciling", pod="a"): "1x9 0x190"},
+    ),
     Case("RackspanNamespaceLeftOut", 15, {series("rackspan_namespaces_left_out"): "0x9 2x190"}),
     Case("RackspanOperatorStalled", 31, {LAST_PASS: "0+60x10 600x190"}),
     Case("RackspanErrors", 26, {series("rackspan_errors_total", remedy="access"): "3x10 4+1x190"}),
@@ -115,9 +123,25 @@ CASES = [
     Case("RackspanScanOverdue", 26, {series("rackspan_scan_next_timestamp_seconds"): "600x200"}),
     Case("RackspanReassignmentNotCarriedOut", 10, {series("rackspan_reassignments", state="Stopped"): "2x9 3x190"}),
     Case("RackspanReassignmentNotCarriedOut", 10, {series("rackspan_reassignments", state="Failed"): "0x9 1x190"}),
+    Case(  # it failed while another Pod became the operator
+        "RackspanReassignmentNotCarriedOut",
+        12,
+        {
+            series("rackspan_reassignments", state="Failed"): "0x9 stale",
+            'rackspan_reassignments{topology="a/b", state="Failed", pod="b"}': "_x12 1x188",
+        },
+    ),
     Case("RackspanReassignmentStandsStill", 68, {series("rackspan_reassignment_copied_bytes"): "0+1000x9 9000x190"}),
     Case("RackspanThrottlesLeft", 40, {series("rackspan_reassignments", state="Running"): "1x9 0x190"}),
-    Case("RackspanScanTakesLong", 129, {series("rackspan_scan_running"): "0x9 1x190"}),
+    Case("RackspanScanTakesLong", 130, {series("rackspan_scan_running"): "0x9 1x190"}),
+    Case(  # another Pod becomes the operator while it runs
+        "RackspanScanTakesLong",
+        130,
+        {
+            series("rackspan_scan_running"): "0x9 1x29 stale",
+            'rackspan_scan_running{topology="a/b", pod="b"}': "_x41 1x159",
+        },
+    ),
 ]
 
 

@@ -54,6 +54,7 @@ def test_operator_is_ready_while_its_lease_is_current(manager, current):
     found = probes.ready()
     assert (found["ok"], found["leaseCurrent"]) == (current, current)
     assert probes.alive()["ok"], "a restart would not help"
+    assert probes.reconciles == (manager is not None)
 
 
 class Election:

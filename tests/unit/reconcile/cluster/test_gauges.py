@@ -141,6 +141,12 @@ def test_metrics_of_a_topology_are_removed_with_it():
     assert left() == []
 
 
+def test_unexpected_errors_are_counted_from_0_so_that_the_first_is_an_increase():
+    labels = {"topology": NAME, "remedy": Remedy.RETRY, "reason": Reason.UNEXPECTED_ERROR}
+    assert REGISTRY.get_sample_value("rackspan_errors_total", labels) == 0
+    assert REGISTRY.get_sample_value("rackspan_errors_total", labels | {"topology": ""}) is not None
+
+
 def test_counters_of_a_deleted_topology_do_not_come_back():
     metrics.forget_topology(NAME)
     errors = {"topology": "", "remedy": "retry", "reason": "KafkaUnreachable"}
