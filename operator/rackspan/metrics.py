@@ -155,7 +155,11 @@ SCAN_LAST = Gauge(
 SCAN_SECONDS = Gauge("rackspan_scan_duration_seconds", "How long that scan took", ["topology"])
 SCAN_SUCCESS = Gauge("rackspan_scan_success", "Whether the scan that ended last judged the cluster", ["topology"])
 SCAN_RUNNING = Gauge("rackspan_scan_running", "Compliance scans that run now", ["topology"])
-SCAN_NEXT = Gauge("rackspan_scan_next_timestamp_seconds", "When the next compliance scan is scheduled", ["topology"])
+SCAN_NEXT = Gauge(
+    "rackspan_scan_next_timestamp_seconds",
+    "When the next compliance scan is scheduled, in the past while it is due and not started",
+    ["topology"],
+)
 SCAN_MISSED = Gauge("rackspan_scan_missed", "Scheduled scans that were too late since the last in time", ["topology"])
 SCANS_STARTED = Counter("rackspan_scans_started_total", "Compliance scans started", ["topology", "trigger"])
 SCANS_ENDED = Counter("rackspan_scans_ended_total", "Compliance scans that ended", ["topology", "result"])

@@ -112,6 +112,7 @@ def decide(
     schedule, failure = _schedule(spec)
     scans = _recovered(scans, last, runs, now)
     scans = replace(_with_schedule(scans, schedule, now), running=len(active) or None)
+    upcoming = scans.next_at
     scans, due, if_started = _due(topology, spec, schedule, scans, now, change)
     surplus = _beyond_history_limits(runs, spec)
     start = None if active and spec.concurrency_policy is ConcurrencyPolicy.FORBID else due
@@ -124,7 +125,7 @@ def decide(
         delete=(*overdue, *surplus),
         overdue=overdue,
         requeue_at=_earliest(
-            scans.next_at,
+            upcoming,
             *(now + _time_left(run, spec, active_for) + timedelta(seconds=1) for run in active),
             change.since + DEBOUNCE if change and _is_unhandled(spec, change, scans) else None,
             after=now,
@@ -220,7 +221,10 @@ def _due(
     now: datetime,
     change: TopologyChange | None,
 ) -> tuple[ScansStatus, ScanStart | None, ScansStatus]:
-    """Return the new `status.scans`, the scan that is due, and the `status.scans` after this scan was started."""
+    """Return the new `status.scans`, the scan that is due, and the `status.scans` after this scan was started.
+
+    While a scheduled scan is due, it is the next one: its time tells for how long it has not been started.
+    """
     due: ScanStart | None = None
     if_started = scans
     if change is not None and _is_unhandled(spec, change, scans) and now - change.since >= DEBOUNCE:
@@ -230,11 +234,11 @@ def _due(
             change.fingerprint,
         )
         if_started = replace(if_started, handled_topology=change.fingerprint)
-    if schedule is not None and scans.last_scheduled_at is not None:
-        latest = schedule.latest(scans.last_scheduled_at, now)
+    if schedule is not None and (since := scans.last_scheduled_at) is not None:
+        latest = schedule.latest(since, now)
         limit = spec.starting_deadline_seconds
         if latest is not None and limit is not None and now - latest > timedelta(seconds=limit):
-            number = schedule.count(scans.last_scheduled_at, latest, _MAX_MISSED)
+            number = schedule.count(since, latest, _MAX_MISSED)
             missed = replace(scans, last_scheduled_at=latest, missed=(scans.missed or 0) + number)
             scans, if_started = missed, replace(if_started, last_scheduled_at=latest, missed=missed.missed)
         elif latest is not None:
@@ -244,6 +248,7 @@ def _due(
                 timestamp(latest),
             )
             if_started = replace(if_started, last_scheduled_at=latest, missed=None)
+            scans = replace(scans, next_at=schedule.after(since))
     request = topology.meta.annotations.get(SCAN_NOW, "")[:MAX_REQUEST_CHARS]
     if request and request != scans.handled_request:
         due = ScanStart(_name(topology, "r", f"{request} {now:%Y-%m-%dT%H:%M}"), ScanTrigger.REQUEST, request)

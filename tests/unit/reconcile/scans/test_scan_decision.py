@@ -47,6 +47,14 @@ def test_scheduled_scan_starts_at_its_time():
     )
 
 
+@pytest.mark.parametrize("runs", [(), (run("scan-0", "2026-01-30 03:00"),)], ids=["refused", "one runs still"])
+def test_scheduled_scan_that_is_not_started_stays_the_next_one(runs):
+    decision = decided("2026-02-02 03:30", runs=runs, active_for={}, concurrencyPolicy="Forbid")
+    assert decision.scans.next_at == at("2026-01-31 03:00"), "an alert compares it with the time now"
+    assert decision.scans_if_started.next_at == (at("2026-01-31 03:00") if runs else at("2026-02-03 03:00"))
+    assert decision.requeue_at > at("2026-02-02 03:30")
+
+
 def test_name_of_a_scan_depends_on_its_scheduled_time_only():
     names = {decided(now).start.name for now in ("2026-01-31 03:00", "2026-01-31 03:07")}
     assert len(names) == 1
