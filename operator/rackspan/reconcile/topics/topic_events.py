@@ -45,6 +45,8 @@ _NO_STALLED_EVENT = frozenset(
 )
 """The Stalled reasons that already have an Event of Compliant or Paused."""
 _GOOD_WHEN_TRUE = (COMPLIANT, CONNECTED, RACKS_IN_SYNC, SCANNED, DRAINED, PAUSED)
+_SEEN_AGAIN = {(ConditionStatus.UNKNOWN, kind) for kind in (COMPLIANT, RACKS_IN_SYNC)}
+"""The conditions that are Unknown while Kafka is unreachable, of thousands of topics: as before is no news."""
 
 
 _CONFIGS_IN_PLACE = frozenset(
@@ -81,7 +83,7 @@ def condition_events(
             continue
         if now.status == ConditionStatus.FALSE:
             yield KubernetesEvent(about, now.reason, now.message, warning=now.reason != Reason.DRAINING)
-        elif now.status == ConditionStatus.TRUE and was is not None:
+        elif now.status == ConditionStatus.TRUE and was is not None and (was.status, kind) not in _SEEN_AGAIN:
             yield KubernetesEvent(about, now.reason, now.message)
 
 

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+import pytest
 from tests.unit.reconcile.examples import NOON, known, seen, topic
 
 from rackspan.api.conditions import ConditionStatus, set_condition
@@ -33,6 +34,13 @@ def test_each_change_between_compliant_and_not_compliant_is_an_event():
     assert told(good, bad) == [("NotCompliant", True)]
     assert told(bad, good) == [("Compliant", False)]
     assert told(bad, bad) == []
+
+
+@pytest.mark.parametrize("kind", ["Compliant", "RacksInSync"])
+def test_condition_that_is_known_again_and_as_before_is_no_event(kind):
+    unknown = condition(kind, "Unknown", Reason.KAFKA_UNREACHABLE)
+    assert told(unknown, condition(kind, "True", Reason.COMPLIANT)) == []
+    assert told(unknown, condition(kind, "False", Reason.NOT_COMPLIANT)) == [("NotCompliant", True)]
 
 
 def test_first_compliance_result_is_an_event_only_if_not_compliant():

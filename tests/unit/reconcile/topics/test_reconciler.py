@@ -398,6 +398,8 @@ async def test_ready_topics_become_unknown_after_kafka_is_unreachable_for_long(w
     assert (told["status"], told["reason"]) == ("Unknown", "KafkaUnreachable")
     assert re.fullmatch(r"not seen in Kafka since 20\d\d-.*Z; this status may be out of date: refused", told["message"])
     assert world.kube.condition("fine", "Reconciling")["status"] == "True"
+    compliant = {name: world.kube.condition(name, "Compliant")["status"] for name in ("fine", "unfair")}
+    assert compliant == {"fine": "Unknown", "unfair": "False"}
     assert world.kube.condition("unfair", "Ready") == before, "it was not ready before Kafka became unreachable"
     assert await later(silent, 900.0) == told, "each status is written once"
     assert (await later(seen))["status"] == "True"

@@ -17,6 +17,7 @@ from rackspan.core.compliance import judge
 from rackspan.reconcile.failures import UNEXPECTED, Failure, Remedy
 from rackspan.reconcile.plans.topology_plan import TopologyPlan
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic, TopicConfig
+from rackspan.reconcile.topics.topic_conditions import FALSE, UNKNOWN
 from rackspan.reconcile.topics.topic_decision import Outcome, TopicDecision, decide
 from rackspan.reconcile.topics.topic_status import failed_status, topic_status
 
@@ -341,11 +342,30 @@ def test_compliance_becomes_unknown_if_the_object_is_refused():
 
 def test_last_known_facts_stay_while_kafka_is_unreachable():
     before = concluded(outcome(topic()))
-    status = failed_status(structs.replace(topic(generation=2), status=before), AWAY, LATER)
+    status = failed_status(structs.replace(topic(), status=before), AWAY, LATER)
     assert status.compliance == before.compliance
-    assert status.observed_generation == 2
     assert told(status, "Compliant") == ("True", "Compliant")
     assert told(status, "Ready") == ("False", "KafkaUnreachable")
+
+
+@pytest.mark.parametrize(
+    ("about", "failure", "ready"),
+    [
+        (topic(generation=2), AWAY, FALSE),
+        (topic(), AWAY, UNKNOWN),
+        (topic(), Failure(Reason.NOT_AUTHORIZED, "TopicAuthorizationFailed", Remedy.ACCESS), FALSE),
+    ],
+    ids=["another spec", "not seen for long", "not allowed"],
+)
+def test_topic_that_cannot_be_compared_is_not_compliant_and_one_that_was_not_stays_so(about, failure, ready):
+    before = concluded(outcome(topic()))
+    status = failed_status(structs.replace(about, status=before), failure, LATER, ready)
+    assert (told(status, "Compliant"), status.compliance) == (("Unknown", failure.reason), before.compliance)
+    assert status.observed_generation == about.meta.generation
+    unfair = concluded(outcome(topic(), ((0, 3, 1),) * 3))
+    assert told(unfair, "Compliant") == ("False", "NotCompliant")
+    status = failed_status(structs.replace(about, status=unfair), failure, LATER, ready)
+    assert told(status, "Compliant") == ("False", "NotCompliant")
 
 
 # -- pause -----------------------------------------------------------------------------------------------------------
