@@ -33,7 +33,7 @@ class Reason(StrEnum):
     # A compliance scan could not be started, or could not check the cluster. The next scan is started nevertheless.
     SCAN_FAILED = "ScanFailed"  # The last scan failed. The message says why.
     SCAN_TIMED_OUT = "ScanTimedOut"  # The last scan exceeded activeDeadlineSeconds and was stopped.
-    SCAN_INCOMPLETE = "ScanIncomplete"  # Some topics could not be read. The others are spread as requested.
+    SCAN_INCOMPLETE = "ScanIncomplete"  # The scan could not read or judge some topics, and nothing else is wrong.
     SCAN_MISSED = "ScanMissed"  # A scheduled scan was not started within startingDeadlineSeconds.
     SCAN_NOT_STARTED = "ScanNotStarted"  # The API server refuses the scan's object, or its pod does not start.
     SCAN_NOT_SET_UP = "ScanNotSetUp"  # The operator has no image or no namespace for scans.

@@ -24,7 +24,7 @@ from rackspan.api.compliancereport import (
 from rackspan.api.conditions import COMPLIANT, READY, Conditions, ConditionStatus
 from rackspan.api.reasons import Reason
 from rackspan.core.copy_costs import ending
-from rackspan.core.scanning.messages import moves_that_fix
+from rackspan.core.scanning.messages import moves_that_fix, not_judged
 from rackspan.core.scanning.rules import Severity
 from rackspan.core.text import be, every, plural
 from rackspan.reports.document import ScanOutcome
@@ -82,11 +82,9 @@ def compliance_status(
             Reason.NOT_COMPLIANT,
             f"{share}; {moves_that_fix(moves, broken, summary.by_rule)}{cost}",
         )
-    elif summary.unread_topics:
-        unread = (
-            f"{plural(summary.unread_topics, 'topic')} could not be read; nothing else is spread otherwise than asked"
-        )
-        conditions.set(COMPLIANT, ConditionStatus.UNKNOWN, Reason.SCAN_INCOMPLETE, unread)
+    elif unknown := not_judged(document.summary.unread_topics, summary.by_rule):
+        message = f"{unknown}; nothing else is spread otherwise than asked"
+        conditions.set(COMPLIANT, ConditionStatus.UNKNOWN, Reason.SCAN_INCOMPLETE, message)
     else:
         spread = f"{every(summary.partitions or 0, 'partition')} spread as asked"
         conditions.set(COMPLIANT, ConditionStatus.TRUE, Reason.COMPLIANT, spread)

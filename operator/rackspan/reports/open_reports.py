@@ -71,14 +71,14 @@ def open_report(document: ScanDocument, topology: ObjectKey, uid: str) -> dict[s
 
 
 def _summary(document: ScanDocument) -> dict[str, int]:
-    """Count findings by result. `pass` counts the partitions that are spread as required."""
+    """Count findings by result. `pass` counts the partitions that are spread as required, `skip` unread topics."""
     if document.state is ScanOutcome.FAILED:
         return {"pass": 0, "fail": 0, "warn": 0, "error": 1, "skip": 0}
     counts = {"fail": 0, "warn": 0}
     for severity, number in document.summary.by_severity.items():
         counts[_RESULTS.get(severity, "warn")] += number
     passed = document.summary.partitions - document.summary.non_compliant
-    return {"pass": passed, **counts, "error": 0, "skip": 0}
+    return {"pass": passed, **counts, "error": 0, "skip": document.summary.unread_topics}
 
 
 def _results(document: ScanDocument) -> list[dict[str, Any]]:

@@ -8,8 +8,13 @@ import pytest
 import yaml
 from tests.support.command import RACKS, cluster, topic
 from tests.support.manifests import TOPIC
+from tests.unit.core.test_scanning import locations, partitions
 
+from rackspan.cli.actions import checking_clusters
 from rackspan.cli.shared.command_errors import ExitCode
+from rackspan.cli.shared.selection import TopologyOptions
+from rackspan.core.requirements import ClusterRequirements
+from rackspan.core.snapshot import Snapshot
 
 LEVELS = ("--levels", "region,zone,rack")
 WITHOUT_ELR = "Without eligible leader replicas (KIP-966) it is kept only while replicas elsewhere are in sync. "
@@ -846,3 +851,12 @@ def test_plan_reports_a_pinned_assignment_that_makes_a_partition_unfair(rackspan
     (tmp_path / "orders.json").write_text(json.dumps({**TOPIC, "spec": spec}))
     planned = rackspan("plan", *there, "-f", str(tmp_path / "orders.json")).out
     assert "1 partition is pinned and unfair afterwards, 0 now: 1 move would fix that" in planned
+
+
+def test_check_of_a_topology_does_not_call_partitions_compliant_whose_brokers_have_no_known_rack(capsys):
+    rows = partitions(([1, 3, 4],), ([1, 3, 6],))
+    snapshot = Snapshot("c", (), rows, ({},))
+    gap = locations(b4={"rack": None})
+    checked = checking_clusters._checked(snapshot, gap, rows, ClusterRequirements(), TopologyOptions(), "kafka/prod")
+    checking_clusters._print(checked, None, 9)
+    assert capsys.readouterr().out.startswith("2 partitions: 1 cannot be judged, all others are compliant\n")

@@ -89,6 +89,26 @@ def test_report_lists_the_maximum_number_of_findings_of_common_length():
     assert len(status_of(document(findings=findings)).findings) == MAX_FINDINGS
 
 
+@pytest.mark.parametrize(
+    ("counts", "topics"),
+    [
+        ({"unread_topics": 1}, "1 topic could not be read"),
+        ({"by_rule": {"NotJudged": 2}}, "2 topics cannot be judged without the racks of all brokers"),
+    ],
+)
+def test_compliance_is_unknown_if_topics_are_not_judged_unless_others_are_wrong(counts, topics):
+    found = find_condition(status_of(document(summary=Summary(partitions=3, **counts))).conditions, "Compliant")
+    assert (found.status, found.reason) == ("Unknown", "ScanIncomplete")
+    assert found.message == f"{topics}; nothing else is spread otherwise than asked"
+    broken = status_of(document(summary=Summary(partitions=3, non_compliant=1, **counts)))
+    assert find_condition(broken.conditions, "Compliant").status == "False"
+
+
+def test_open_report_counts_topics_that_could_not_be_read_as_skipped():
+    report = open_report(document(summary=Summary(partitions=3, unread_topics=2)), KEY, "uid-1")
+    assert report["summary"] == {"pass": 3, "fail": 0, "warn": 0, "error": 0, "skip": 2}
+
+
 def test_failed_scan_keeps_the_findings_of_the_previous_scan():
     good = status_of(document(findings=[finding("a")], summary=Summary(partitions=3, non_compliant=1, findings=1)))
     status = status_of(failed_document("prod-2", "KafkaUnreachable", "no broker answers"), good)

@@ -123,6 +123,13 @@ def test_low_findings_are_assessed_as_low():
     assert said.details == ("A fix copies no data.",)
 
 
+def test_topics_that_are_not_judged_are_not_assessed_as_fine():
+    counts = {"findings": 1, "by_severity": {"high": 1}, "by_rule": {"NotJudged": 2}, "unread_topics": 1}
+    said = assessment(scan(summary=Summary(partitions=5, **counts), findings=[finding("X", "high")]))
+    assert said.headline.startswith("Every partition that can be judged is where it should be, but")
+    assert said.details == ("1 topic could not be read; 2 topics cannot be judged without the racks of all brokers.",)
+
+
 def test_cluster_without_findings_is_assessed_as_fine():
     said = assessment(example_scan.fine())
     assert (said.tone, said.headline) == ("fine", "Nothing is wrong.")

@@ -244,8 +244,13 @@ def _print(checked: _Checked, throttle: int | None, most: int) -> None:
     else:
         number = len(checked.partitions)
         style = "" if checked.alarming else "green"
-        all_are = f"{plural(number, 'partition')}: {'it is' if number == 1 else 'all are'} compliant"
-        screen.print(f"{all_are}{f'; {_fixing(checked, throttle)}' if checked.moves else ''}", style=style)
+        unknown = int(np.count_nonzero(~checked.examined.judged))
+        so = "it is" if number == 1 else "all are"
+        compliant = f"{unknown:,} cannot be judged, all others are compliant" if unknown else f"{so} compliant"
+        screen.print(
+            f"{plural(number, 'partition')}: {compliant}{f'; {_fixing(checked, throttle)}' if checked.moves else ''}",
+            style=style,
+        )
     tables = [_print_partitions] if checked.non_compliant else []
     for print_table in (_print_others, *tables) if dead else (*tables, _print_others):
         print_table(screen, checked, most)

@@ -128,7 +128,7 @@ def scan(
 def _watched(topology: ObjectKey, kubeconfig: Path | None, patience: float, output: Format) -> ExitCode:
     """Ask the operator for a scan, wait at most `patience` seconds, print the report, and return the exit code.
 
-    Raises CommandError if the scan failed or its report was replaced, FailureError if the scan cannot be requested or
+    Raises CommandError if the scan failed or there is no report of it, FailureError if the scan cannot be requested or
     does not end in time, and typer.Exit if the report has no summary.
     """
     from rackspan.kube.topology_edits import request_scan  # noqa: PLC0415 - a client takes long to import
@@ -139,7 +139,7 @@ def _watched(topology: ObjectKey, kubeconfig: Path | None, patience: float, outp
     if scan.state is ScanState.FAILED:
         raise CommandError(f"scan {scan.scan_id} failed: {scan.reason}: {scan.message}")
     if report is None:
-        raise CommandError(f"scan {scan.scan_id} ended, and a later one has written the report since", "ask again")
+        raise CommandError(f"scan {scan.scan_id} ended, and there is no report of it", "ask again")
     counted = report.status.summary
     if output is not Format.TABLE:
         print_document(report.status.to_dict(), output)

@@ -9,7 +9,7 @@ from rackspan.cli.rendering.findings_table import ROWS, FindingLine, print_findi
 from rackspan.cli.rendering.losses_table import loss_order, losses_table
 from rackspan.core.copy_costs import ending
 from rackspan.core.outage import DomainOutage, Outage
-from rackspan.core.scanning.messages import moves_that_fix
+from rackspan.core.scanning.messages import moves_that_fix, not_judged
 from rackspan.core.text import plural, size
 from rackspan.reports.document import DomainRow, ScanDocument, ScanOutcome
 
@@ -36,10 +36,11 @@ def print_scan(screen: Console, document: ScanDocument) -> None:
             f"{ending(counted.moves, counted.move_bytes, document.throttle)}",
             style="bold red" if counted.non_compliant or counted.offline else "yellow",
         )
-    elif counted.unread_topics:
-        screen.print(f"{plural(counted.unread_topics, 'topic')} could not be read; the others are fine", style="yellow")
-    else:
+    elif not counted.unread_topics:
         screen.print("nothing is wrong", style="green")
+    if unknown := not_judged(counted.unread_topics, counted.by_rule):
+        others = "" if counted.findings else "; the others are fine"
+        screen.print(f"{unknown}{others}", style="yellow")
     if document.changes.since is not None:
         screen.print(
             f"since {document.changes.since}: {document.changes.new:,} new, {document.changes.cleared:,} cleared"
@@ -65,6 +66,8 @@ def print_report(screen: Console, topology: ObjectKey, counted: ReportSummary, s
         f"{plural(counted.findings or 0, 'finding')}, "
         f"{plural(counted.non_compliant or 0, 'partition')} out of compliance"
     )
+    if unknown := not_judged(counted.unread_topics or 0, counted.by_rule):
+        screen.print(unknown, style="yellow")
     if status.changes is not None and status.changes.since is not None:
         screen.print(f"{status.changes.new:,} new and {status.changes.cleared:,} cleared since {status.changes.since}")
     lines = [

@@ -196,3 +196,13 @@ def _filled(text: str, facts: Facts, plan: str = "", topology: str | None = None
         replicas=plural(facts.excess, "replica"),
         amount=f"{abs(facts.excess)} {'higher' if facts.excess > 0 else 'lower'}",
     )
+
+
+def not_judged(unread: int, by_rule: Mapping[str, int]) -> str:
+    """Return which topics a scan has not judged, and why; `unread` could not be read. Empty if it has judged all."""
+    without_rack = by_rule.get(Rule.NOT_JUDGED, 0)
+    read = f"{plural(unread, 'topic')} could not be read" if unread else ""
+    judged = (
+        f"{plural(without_rack, 'topic')} cannot be judged without the racks of all brokers" if without_rack else ""
+    )
+    return "; ".join(filter(None, (read, judged)))

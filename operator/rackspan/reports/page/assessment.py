@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from rackspan.core.copy_costs import time_to_copy
+from rackspan.core.scanning.messages import not_judged
 from rackspan.core.scanning.rules import SEVERITIES, Rule
 from rackspan.core.text import be, plural, size
 from rackspan.reports.document import ScanDocument, ScanOutcome
@@ -24,12 +25,12 @@ def assessment(document: ScanDocument) -> Assessment:
         said = document.message or "Nobody wrote down why."
         return Assessment("failed", "This scan failed, so it says nothing about the cluster.", (said,))
     summary = document.summary
-    unread = f"{plural(summary.unread_topics, 'topic')} could not be read." if summary.unread_topics else ""
+    unknown = _unknown(document)
     if not summary.findings and not summary.non_compliant:
-        if unread:
-            return Assessment("medium", unread, ("Nothing is wrong with the others.",))
+        if unknown:
+            return Assessment("medium", unknown, ("Nothing is wrong with the others.",))
         return Assessment("fine", "Nothing is wrong.", (_all_fine(document),))
-    details = (_since(document), _cost(document), _never_mended(document), unread)
+    details = (_since(document), _cost(document), _never_mended(document), unknown)
     tone = next((name for name in SEVERITIES if summary.by_severity.get(name)), "medium")
     return Assessment(tone, _headline(document), tuple(filter(None, details)))
 
@@ -52,7 +53,8 @@ def _headline(document: ScanDocument) -> str:
         lesser = (
             f"{plural(summary.findings, 'finding')} of {'a lesser kind' if summary.findings == 1 else 'lesser kinds'}"
         )
-        return f"Every partition is where it should be, but there {be(summary.findings)} {lesser}."
+        those = "Every partition that can be judged" if _unknown(document) else "Every partition"
+        return f"{those} is where it should be, but there {be(summary.findings)} {lesser}."
     (number, what), *rest = said
     parts = [f"{number:,} of {plural(summary.partitions, 'partition')} {be(number)} {what}"]
     parts += [f"{number:,} {be(number)} {what}" for number, what in rest]
@@ -90,7 +92,7 @@ def _lasted(document: ScanDocument, rule: str = "") -> str:
 def _cost(document: ScanDocument) -> str:
     summary = document.summary
     if not summary.moves:
-        return "" if _never_mended(document) else "A fix copies no data."
+        return "" if _never_mended(document) or _unknown(document) else "A fix copies no data."
     number = summary.move_bytes
     cost = "" if number is None else f" ({size(number)}){time_to_copy(number, document.throttle)}"
     return f"A fix copies {plural(summary.moves, 'replica')}{cost}."
@@ -100,6 +102,11 @@ def _never_mended(document: ScanDocument) -> str:
     never = document.summary.by_rule.get(Rule.UNSATISFIABLE, 0)
     it = "it" if never == 1 else "them"
     return f"No move fixes {plural(never, 'partition')}: too few brokers may hold {it}." if never else ""
+
+
+def _unknown(document: ScanDocument) -> str:
+    topics = not_judged(document.summary.unread_topics, document.summary.by_rule)
+    return f"{topics}." if topics else ""
 
 
 def _and(parts: list[str]) -> str:
