@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import json
 import logging
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from rackspan.api import kafkatopic, reassignment
+from rackspan.api.reasons import Reason
 from rackspan.core.reassignment import ListChange
-from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import ConfigChange, NewPartitions, NewTopic
 
 if TYPE_CHECKING:
@@ -23,13 +24,17 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.reassignment import Reassignment
     from rackspan.core.reassignment import Setting, SettingChange, TopicPartition
-    from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.ports import ReassignmentAdmin, Replicas
 
 LOGGER = "rackspan.audit"
 _log = logging.getLogger(LOGGER)
 
 T = TypeVar("T")
+Entry: TypeAlias = "tuple[str, Mapping[str, object]]"
+"""The operation of a change, and its details."""
+UNANSWERED = Failure(
+    Reason.KAFKA_UNREACHABLE, "no answer was waited for or given, so Kafka may make the change", Remedy.RETRY
+)
 
 
 def record(operation: str, details: Mapping[str, object], refused: Failure | None) -> None:
@@ -42,47 +47,47 @@ def record(operation: str, details: Mapping[str, object], refused: Failure | Non
 
 async def audited(
     asked: Sequence[T],
-    entry: Callable[[T], tuple[str, Mapping[str, object]]],
+    entry: Callable[[T], Entry],
     call: Callable[[], Awaitable[Mapping[T, Failure | None]]],
 ) -> Mapping[T, Failure | None]:
     """Make a call that requests several changes, and log each. `entry` returns a change's operation and details.
 
-    Raises FailureError if the call fails as a whole. Each change is then logged with that failure.
+    Raises FailureError if the call fails as a whole. Each change is then logged with that failure. A change without an
+    answer, also because the operator ends, is logged as such: Kafka may make it.
     """
-    outcomes: dict[T, Failure | None] = {}
-    lost: FailureError | None = None
+    outcomes: Mapping[T, Failure | None] = {}
+    lost = UNANSWERED
     try:
-        outcomes |= await call()
+        outcomes = await call()
     except FailureError as error:
-        lost = error
-    for one in asked:
-        operation, details = entry(one)
-        record(operation, details, outcomes.get(one) if lost is None else lost.failure)
-    if lost is not None:
-        raise lost
+        lost = error.failure
+        raise
+    finally:
+        for one in asked:
+            record(*entry(one), outcomes.get(one, lost))
     return outcomes
 
 
-def changed(topic: KafkaTopic, change: NewTopic | NewPartitions | ConfigChange, refused: Failure | None) -> None:
-    """Log a change requested for one topic. `refused` is None if Kafka accepted the change."""
+def change_of(topic: KafkaTopic, change: NewTopic | NewPartitions | ConfigChange) -> Entry:
+    """Return the operation and the details of a change requested for one topic."""
     match change:
         case NewTopic():
             size = {"partitions": change.partitions, "replicationFactor": change.replication_factor}
-            _record(topic, "CreateTopic", {**size, "config": dict(change.config)}, refused)
+            return "CreateTopic", _about(topic, {**size, "config": dict(change.config)})
         case NewPartitions():
-            _record(topic, "CreatePartitions", {"partitions": change.total}, refused)
+            return "CreatePartitions", _about(topic, {"partitions": change.total})
         case ConfigChange():
-            _record(topic, "AlterConfigs", {"config": dict(change.set)}, refused)
+            return "AlterConfigs", _about(topic, {"config": dict(change.set)})
 
 
-def deleted(topic: KafkaTopic, refused: Failure | None) -> None:
-    """Log a deletion. `refused` is None if Kafka accepted the deletion."""
-    _record(topic, "DeleteTopic", {}, refused)
+def deletion_of(topic: KafkaTopic) -> Entry:
+    """Return the operation and the details of a deletion."""
+    return "DeleteTopic", _about(topic, {})
 
 
-def _record(topic: KafkaTopic, operation: str, asked: Mapping[str, object], refused: Failure | None) -> None:
+def _about(topic: KafkaTopic, asked: Mapping[str, object]) -> Mapping[str, object]:
     meta, status = topic.meta, topic.status
-    details = {
+    return {
         "topic": topic.topic_name,
         **({"topicId": status.topic_id} if status.topic_id else {}),
         **asked,
@@ -96,7 +101,6 @@ def _record(topic: KafkaTopic, operation: str, asked: Mapping[str, object], refu
         "manager": meta.manager,
         "topology": str(topic.topology),
     }
-    record(operation, details, refused)
 
 
 class AuditedAdmin:
@@ -125,7 +129,7 @@ class AuditedAdmin:
     ) -> Mapping[TopicPartition, Failure | None]:
         """Request new replica lists, or cancel the ongoing reassignment if the list is None."""
 
-        def entry(at: TopicPartition) -> tuple[str, Mapping[str, object]]:
+        def entry(at: TopicPartition) -> Entry:
             replicas, where = targets[at], {"topic": at.topic, "partition": at.partition}
             if replicas is None:
                 return "CancelReassignment", {**where, **self._about}
@@ -136,7 +140,7 @@ class AuditedAdmin:
     async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
         """Elect the preferred leaders."""
 
-        def entry(at: TopicPartition) -> tuple[str, Mapping[str, object]]:
+        def entry(at: TopicPartition) -> Entry:
             return "ElectLeader", {"topic": at.topic, "partition": at.partition, **self._about}
 
         return await audited(partitions, entry, lambda: self._admin.elect(partitions))
@@ -144,7 +148,7 @@ class AuditedAdmin:
     async def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
         """Set, change or delete throttles."""
 
-        def entry(one: Setting) -> tuple[str, Mapping[str, object]]:
+        def entry(one: Setting) -> Entry:
             change = changes[one]
             value = {str(change.operation): change.names} if isinstance(change, ListChange) else change
             return "AlterThrottle", {str(one.kind): one.name, "config": {one.key: value}, **self._about}

@@ -82,11 +82,13 @@ async def make_room(
         value = value_of(topic.spec, found.replicas, planned, state)
         if value is not None and value < config.min_insync:
             changes.append(ConfigChange(name, {MIN_INSYNC: str(value)}))
-    outcomes = await admin.alter_configs(changes) if changes else {}
+    entries = {change.name: audit_log.change_of(shrinking[change.name][0], change) for change in changes}
+    if not changes:
+        return []
+    outcomes = await audit_log.audited(list(entries), entries.__getitem__, lambda: admin.alter_configs(changes))
     events = []
     for change in changes:
         (topic, _), failure = shrinking[change.name], outcomes.get(change.name)
-        audit_log.changed(topic, change, failure)
         if failure is None:
             events.append(config_event(ObjectRef(KIND, topic.key, topic.meta.uid), change))
         else:

@@ -226,13 +226,13 @@ async def _change(
 ) -> None:
     """Make the `current` changes of one kind. A call that fails as a whole fails only the topics of its batch."""
     for batch in filter(None, map(current, batches(changes, records))):
+        entries = {change.name: audit_log.change_of(by_name[change.name].topic, change) for change in batch}
         try:
-            answers = await call(batch)
+            answers = await audit_log.audited(list(entries), entries.__getitem__, partial(call, batch))
         except FailureError as error:
-            answers = {change.name: error.failure for change in batch}
-        for change in batch:
-            outcome, refused = by_name[change.name], answers.get(change.name)
-            audit_log.changed(outcome.topic, change, refused)
+            answers = dict.fromkeys(entries, error.failure)
+        for name in entries:
+            outcome, refused = by_name[name], answers.get(name)
             if refused is not None:
                 count_error(str(state.topology), refused.remedy, refused.reason)
                 outcome.failures.append(refused)

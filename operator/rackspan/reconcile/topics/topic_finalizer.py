@@ -390,14 +390,14 @@ async def _delete(topics: Sequence[KafkaTopic], admin: KafkaAdmin) -> Mapping[Ob
         return {}
     failed: dict[ObjectKey, DeletionDecision] = {}
     ids = {topic.topic_name: topic.status.topic_id or "" for topic in topics}
+    entries = {topic.topic_name: audit_log.deletion_of(topic) for topic in topics}
     BATCH_TOPICS.labels("delete_topics").observe(len(ids))
     try:
-        refused = await admin.delete_topics(ids)
+        refused = await audit_log.audited(list(ids), entries.__getitem__, lambda: admin.delete_topics(ids))
     except FailureError as error:
         refused = dict.fromkeys(ids, error.failure)
     for topic in topics:
         failure = refused[topic.topic_name]
-        audit_log.deleted(topic, failure)
         if failure is not None:
             count_error(str(topic.topology), failure.remedy, failure.reason)
             failed[topic.key] = DeletionDecision(DeletionStep.HOLD, failure.message)

@@ -1,5 +1,6 @@
 """The audit log has one line per creation, change or deletion in Kafka: the object, the request and the response."""
 
+import asyncio
 import json
 import logging
 
@@ -60,10 +61,34 @@ async def test_topic_without_changes_logs_no_line(lines):
 
 def test_line_escapes_control_characters_and_line_breaks(lines):
     hostile = topic("a", config={"x": "\r\n\x1b[2J\u2028"})
-    audit_log.deleted(hostile, Failure(Reason.KAFKA_REFUSED, "\n\x85\x1b]0;", Remedy.RETRY))
+    audit_log.record(*audit_log.deletion_of(hostile), Failure(Reason.KAFKA_REFUSED, "\n\x85\x1b]0;", Remedy.RETRY))
     (record,) = lines()
     text = record.getMessage()
     assert text.isascii()
     assert text.isprintable()
     operation, _, entry = text.partition(" ")
     assert (operation, json.loads(entry)) == ("DeleteTopic", record.audit)
+
+
+async def test_change_that_is_under_way_at_the_end_of_the_operator_has_a_line(lines):
+    class Slow(MemoryKafka):
+        async def create_topics(self, topics):
+            asked.set()
+            await asyncio.Event().wait()
+
+    asked = asyncio.Event()
+    working = asyncio.create_task(reconciled([topic("a")], state(), Slow()))
+    await asked.wait()
+    working.cancel()
+    await asyncio.gather(working, return_exceptions=True)
+    (record,) = lines()
+    assert (record.audit["operation"], record.audit["answer"]) == ("CreateTopic", "KafkaUnreachable")
+    assert record.audit["message"].endswith("so Kafka may make the change")
+
+
+async def test_change_that_the_answer_leaves_out_is_not_logged_as_made(lines):
+    async def answer():
+        return {"a": None}
+
+    await audit_log.audited(["a", "b"], lambda name: ("AlterReplicas", {"topic": name}), answer)
+    assert [record.audit["answer"] for record in lines()] == ["ok", "KafkaUnreachable"]
