@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
@@ -199,7 +200,7 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
     else:
         conditions.remove(DELETIONS_HELD)
     if (planned := inputs.planned) is not None:
-        message = _without_plan(inputs.counts.non_compliant) if planned is NO_PLAN else planned.message
+        message = _without_plan(inputs.topics) if planned is NO_PLAN else planned.message
         conditions.set(REASSIGNED, planned.status, planned.reason, message)
     is_observed = inputs.are_about(topology.spec, (*_LOCATING, *_DRAINING))
     status = replace(
@@ -218,12 +219,16 @@ def topology_status(topology: RackTopology, inputs: StatusInputs, now: datetime)
     )
 
 
-def _without_plan(unfair: int) -> str:
-    """Return the message without a plan. Topics that cannot be planned are not compliant."""
-    if not unfair:
+def _without_plan(topics: Sequence[KafkaTopic]) -> str:
+    """Return the message without a plan. Topics that cannot be planned, or cannot be read, are not compliant."""
+    conditions = (find_condition(topic.status.conditions, COMPLIANT) for topic in topics)
+    found = Counter(one.status for one in conditions if one is not None)
+    wrong = [(found[_FALSE], "not compliant"), (found[_UNKNOWN], "not judged")]
+    some = [f"{plural(count, 'topic')} {be(count)} {what}" for count, what in wrong if count]
+    if not some:
         return NO_PLAN.message
-    its = "its" if unfair == 1 else "their"
-    return f"no plan: {plural(unfair, 'topic')} {be(unfair)} not compliant, and {its} condition {READY} says why"
+    its = "its" if found[_FALSE] + found[_UNKNOWN] == 1 else "their"
+    return f"no plan: {' and '.join(some)}, and {its} condition {READY} says why"
 
 
 def _with_drains(

@@ -84,9 +84,14 @@ def test_bytes_of_an_unchanged_plan_stay_while_topics_are_reconciled_again():
         (("True", "True"), "no topic needs a change"),
         (("True", "False"), "no plan: 1 topic is not compliant, and its condition Ready says why"),
         (("False", "False"), "no plan: 2 topics are not compliant, and their condition Ready says why"),
+        (("True", "Unknown"), "no plan: 1 topic is not judged, and its condition Ready says why"),
+        (
+            ("False", "Unknown"),
+            "no plan: 1 topic is not compliant and 1 topic is not judged, and their condition Ready says why",
+        ),
     ],
 )
-def test_reassigned_message_without_a_plan_counts_topics_that_are_not_compliant(compliant, said):
+def test_reassigned_message_without_a_plan_counts_topics_that_are_not_known_to_be_compliant(compliant, said):
     topics = [in_state(f"t{at}", Ready=one, Compliant=one) for at, one in enumerate(compliant)]
     status = topology_status(topology(), status_inputs(state(), state().racks, topics, planned=NO_PLAN), NOON)
     assert (told(status, "Reassigned"), sentence(status, "Reassigned")) == (("True", "InSync"), said)
