@@ -296,6 +296,9 @@ class ScansReconciler(Controller):
         report = cache.report_of(topology)
         if report is None:
             return scans
+        if topology.status.cluster_id is not None and report.cluster_id not in (None, topology.status.cluster_id):
+            metrics.forget_report(str(topology.key))  # it is about the cluster that was there before
+            return scans
         if metrics.is_served(str(topology.key)):
             update_report_metrics(str(topology.key), report)
         if report.scan_id is None or report.scan_id == scans.announced:

@@ -5,11 +5,13 @@ from datetime import timedelta
 from unittest.mock import AsyncMock
 
 import pytest
+from prometheus_client import REGISTRY
 from tests.support.loop_dependencies import scan_dependencies
 from tests.support.manifests import TOPOLOGY, changed
 from tests.support.scan_setups import scan_setup
 from tests.unit.reconcile.scans.examples import at
 
+from rackspan.api.compliancereport import ComplianceReport
 from rackspan.api.labels import SCAN_NOW
 from rackspan.api.meta import ObjectKey
 from rackspan.api.racktopology import RackTopologyStatus, ScansStatus
@@ -387,6 +389,26 @@ async def test_status_change_is_requested_only_if_facts_have_changed(world):
     await world.loop.reconcile()
     await world.loop.reconcile()
     assert len(world.told) == number
+
+
+async def test_metrics_of_a_report_end_when_the_topology_is_of_another_cluster(world):
+    def report(cluster):
+        owner = {"apiVersion": "rackspan.dev/v1alpha1", "kind": "RackTopology", "name": "prod", "uid": "uid-of-kafka"}
+        body = {
+            "metadata": {"name": "prod", "namespace": "kafka", "uid": "r", "ownerReferences": [owner]},
+            "spec": {"topologyRef": {"name": "prod"}},
+            "status": {"clusterId": cluster, "scanId": "s", "summary": {"partitions": 9, "nonCompliant": 0}},
+        }
+        world.cache.reports[ObjectKey("kafka", "prod")] = ComplianceReport.from_object(body)
+
+    def judged():
+        return REGISTRY.get_sample_value("rackspan_scan_partitions", {"topology": "kafka/prod"})
+
+    world.topology(schedule="0 3 * * *", status={"clusterId": "a"})
+    for of, found in (("a", 9), ("b", None), ("b", None), ("a", 9)):
+        report(of)
+        await world.loop.reconcile()
+        assert judged() == found
 
 
 async def test_scans_of_a_deleted_topology_are_deleted(world, monkeypatch):
