@@ -103,6 +103,8 @@ def test_brokers_without_a_rack_are_reported_and_only_their_topics_are_not_judge
         ("MissingRack", None, 0),
         ("NotJudged", "orders", None),
     }
+    (told,) = folder[1]["some-racks"]["warnings"]
+    assert told == "no rack is known of broker 0: the loss of a domain may take more than is counted"
 
 
 def test_unicode_in_configs_does_not_affect_scans(folder):

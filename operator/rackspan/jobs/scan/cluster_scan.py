@@ -280,7 +280,11 @@ class _Scan:
             trend=document_rows.trend(trend.days),
             hours=document_rows.trend(trend.hours),
             history=history.location if history else None,
-            warnings=[*self._cluster.warnings, *document_rows.unread_warnings(self._unread)],
+            warnings=[
+                *self._cluster.warnings,
+                *document_rows.loss_warnings(self._locations),
+                *document_rows.unread_warnings(self._unread),
+            ],
             seconds={name: round(seconds, 3) for name, seconds in self._seconds.items()},
         )
 

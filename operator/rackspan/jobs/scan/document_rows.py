@@ -11,7 +11,7 @@ from rackspan.core.scanning import BrokerLocations
 from rackspan.core.scanning.findings import Facts
 from rackspan.core.scanning.messages import fix, message, shown_id
 from rackspan.core.scanning.rules import Rule, Severity
-from rackspan.core.text import be, plural
+from rackspan.core.text import be, few, plural
 from rackspan.core.topology import BrokerLocation
 from rackspan.jobs.batches.aggregates import SHARES
 from rackspan.reports.document import (
@@ -82,6 +82,14 @@ def unread_warnings(unread: Mapping[str, str]) -> list[str]:
     why = "; ".join(sorted({reason[:_UNREAD_REASON_LENGTH] for reason in unread.values()})[:_UNREAD_REASONS])
     count = plural(len(unread), "topic")
     return [f"{count} could not be read and {be(len(unread))} reported as in the scan before: {named} ({why})"]
+
+
+def loss_warnings(locations: BrokerLocations) -> list[str]:
+    """Return the warning that losses of domains do not count all brokers, as a list of one sentence or none."""
+    if not locations.missing:
+        return []
+    brokers = f"broker{'' if len(locations.missing) == 1 else 's'} {few([*map(str, locations.missing)])}"
+    return [f"no rack is known of {brokers}: the loss of a domain may take more than is counted"]
 
 
 def summary(
