@@ -341,12 +341,18 @@ class ConfluentAdmin:
         return {name: self._without_deleted(_topic(answer, adding)) for name, answer in answers.items()}
 
     @in_thread
-    def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
-        """Return the topics' configurations. Unreadable ones are left out: the next pass sees deleted topics."""
+    def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
+        """Return the topics' configurations, or why they cannot be read. Topics that do not exist are left out."""
         if not names:
             return {}
-        answers = self._configured(names).items()
-        return {name: config_seen(answer.result()) for name, answer in answers if answer.exception() is None}
+        found: dict[str, TopicConfig | Failure] = {}
+        for name, answer in self._configured(names).items():
+            error = answer.exception()
+            if error is None:
+                found[name] = config_seen(answer.result())
+            elif not is_unknown_topic(error):
+                found[name] = failure_of(error)
+        return found
 
     @in_thread
     def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:

@@ -21,13 +21,14 @@ from rackspan.kafka.admin import ConfluentAdmin, config_seen, in_thread, parts
 from rackspan.kafka.kafka_errors import failure_of, is_unknown_topic
 from rackspan.kafka.kafka_reassignments import KafkaReassignments
 from rackspan.reconcile.failures import FailureError
+from rackspan.reconcile.ports import TopicConfig
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
     from concurrent.futures import Future
 
     from rackspan.core.snapshot import Partitions
-    from rackspan.reconcile.ports import ClusterDescription, TopicConfig
+    from rackspan.reconcile.ports import ClusterDescription
 
 _CONFIGS_AT_ONCE = 1000
 
@@ -163,7 +164,8 @@ async def _taken(admin: _SnapshotAdmin, advance: Callable[[int, int], None]) -> 
     after = await _under_way(admin) if before.known else before
     configs: dict[str, TopicConfig] = {}
     for done, names in enumerate(parts(list(topics), _CONFIGS_AT_ONCE)):
-        configs |= await admin.configs(names)
+        found = await admin.configs(names)
+        configs |= {name: one for name, one in found.items() if isinstance(one, TopicConfig)}
         advance(done * _CONFIGS_AT_ONCE + len(names), len(topics))
     cordoned = await admin.cordoned([broker.id for broker in cluster.brokers])
     known = tuple(topics)

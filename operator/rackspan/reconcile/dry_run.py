@@ -33,7 +33,7 @@ from rackspan.reconcile.cluster.topology_status import broker_status
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.plans.shrinking import min_insync_above_replicas
 from rackspan.reconcile.plans.topology_plan import plan_hashes, request_of, unmanaged_topics
-from rackspan.reconcile.ports import ReplicaCounts, TopicDescription
+from rackspan.reconcile.ports import ReplicaCounts, TopicConfig, TopicDescription
 from rackspan.reconcile.specs.ownership import owner, refusal, rival
 from rackspan.reconcile.specs.topic_quotas import Demand, above_quotas
 from rackspan.reconcile.topics.topic_decision import decide, ownership_problem
@@ -192,12 +192,13 @@ async def judge_observed(
     described = await admin.topics([topic.topic_name for topic in topics])
     seen = {name: found for name, found in described.items() if isinstance(found, TopicDescription)}
     configs = await admin.configs(list(seen))
-    own = {name: config.own for name, config in configs.items()}
+    own = {name: config.own for name, config in configs.items() if isinstance(config, TopicConfig)}
     brokers = [row.id for row in observed.state.racks.rows if row.online]
     state = replace(observed.state, default_min_insync=await admin.default_min_insync(brokers))
     made = judge(topics, seen, own, state, observed.above_quota)
     refused = await refused_by_kafka(made, admin)
-    return replace(made, problems={**refused, **made.problems}), state, (await admin.assignments()).keys()
+    unread = {topic.key: found for topic in topics if isinstance(found := configs.get(topic.topic_name), Failure)}
+    return replace(made, problems={**refused, **unread, **made.problems}), state, (await admin.assignments()).keys()
 
 
 async def refused_by_kafka(made: Judgement, admin: Administrator) -> Mapping[ObjectKey, Failure]:

@@ -184,8 +184,8 @@ class KafkaAdmin(KafkaClient, Protocol):
     async def topics(self, names: Collection[str]) -> Mapping[str, TopicDescription | Failure | None]:
         """Return by name: the topic, None if it does not exist, or a Failure if only this topic cannot be read."""
 
-    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
-        """Return the configuration of each topic by name. Topics that do not exist are left out."""
+    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
+        """Return by name: the topic's configuration, or why it cannot be read. Missing topics are left out."""
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
         """Create topics in one controller operation, of at most 10,000 metadata records (see `batching`)."""

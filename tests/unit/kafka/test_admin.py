@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigSource
 
+from rackspan.api.reasons import Reason
 from rackspan.kafka import admin as admin_module
 from rackspan.kafka.admin import ConfluentAdmin
 from rackspan.reconcile.failures import Failure, FailureError
@@ -302,6 +303,16 @@ def test_configs_with_a_null_value_are_omitted(monkeypatch):
     found = asked(brokers, monkeypatch, lambda admin: admin.configs(["orders"]))
     assert found["orders"].own == {"retention.ms": "1"}
     assert found["orders"].min_insync is None
+
+
+@pytest.mark.parametrize(
+    ("code", "reasons"),
+    [(KafkaError.TOPIC_AUTHORIZATION_FAILED, [Reason.NOT_AUTHORIZED]), (KafkaError.UNKNOWN_TOPIC_OR_PART, [])],
+    ids=["not allowed", "deleted"],
+)
+def test_configs_that_cannot_be_read_are_failures_unless_the_topic_is_deleted(monkeypatch, code, reasons):
+    found = asked(Brokers(code), monkeypatch, lambda admin: admin.configs(["orders"]))
+    assert [one.reason for one in found.values()] == reasons
 
 
 @pytest.mark.parametrize(

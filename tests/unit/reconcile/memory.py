@@ -20,6 +20,7 @@ class MemoryKafka:
     lag: int = 0
     """How many reads do not show a new topic yet."""
     without_config: set[str] = field(default_factory=set)
+    unread_configs: dict[str, Failure] = field(default_factory=dict)
     without_isr: dict[str, int] = field(default_factory=dict)
     ids: Callable[[str], str] = "id-of-{}".format
     calls: list[tuple[str, list[str]]] = field(default_factory=list)
@@ -38,11 +39,12 @@ class MemoryKafka:
 
     async def configs(self, names):
         self._called("describe_configs", names)
-        return {
+        found = {
             name: TopicConfig(dict(self.own[name]), int(self.own[name].get("min.insync.replicas", 1)))
             for name in names
             if name in self.replicas and name not in self.without_config
         }
+        return {name: self.unread_configs.get(name, config) for name, config in found.items()}
 
     async def create_topics(self, topics):
         self._called("create_topics", [topic.name for topic in topics])

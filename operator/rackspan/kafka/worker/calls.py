@@ -81,9 +81,9 @@ CALLS: Mapping[str, Call] = {
     "cordoned": Call("describe_configs", tuple[list[int]], dict[int, bool | None]),
     "cordon": Call("incremental_alter_configs", tuple[list[int]], dict[int, Failure | None]),
     "uncordon": Call("incremental_alter_configs", tuple[list[int]], dict[int, Failure | None]),
-    # A decoder cannot distinguish a topic from a failure, so each has a separate field.
+    # A decoder cannot distinguish a topic or its configuration from a failure, so each has a separate field.
     "topics": Call("describe_topics", tuple[list[str]], dict[str, tuple[TopicDescription | None, Failure | None]]),
-    "configs": Call("describe_configs", tuple[list[str]], dict[str, TopicConfig]),
+    "configs": Call("describe_configs", tuple[list[str]], dict[str, tuple[TopicConfig | None, Failure | None]]),
     "create_topics": Call("create_topics", tuple[list[NewTopic]], _Outcomes),
     "create_partitions": Call("create_partitions", tuple[list[NewPartitions]], _Outcomes),
     "alter_configs": Call("incremental_alter_configs", tuple[list[ConfigChange]], _Outcomes),

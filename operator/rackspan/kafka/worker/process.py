@@ -109,7 +109,7 @@ class _Server:
         if request.client not in self._clients:  # closed before the call
             raise FailureError(GIVEN_UP)
         found = await getattr(self._clients[request.client], request.call)(*arguments)
-        return _apart(found) if request.call == "topics" else found
+        return _apart(found) if request.call in ("topics", "configs") else found
 
     async def _connected(self, kind: ClientKind, properties: Mapping[str, str | int | bool]) -> ConfluentAdmin:
         """Return a client after its first response, so that connecting fails if an address or a password is wrong."""
@@ -153,7 +153,7 @@ def _arguments(call: str) -> msgspec.msgpack.Decoder[Any]:
 
 
 def _apart(found: Mapping[str, Any]) -> Mapping[str, tuple[Any, Failure | None]]:
-    """Return topics and failures in separate fields."""
+    """Return topics, or their configurations, and failures in separate fields."""
     return {name: (None, one) if isinstance(one, Failure) else (one, None) for name, one in found.items()}
 
 

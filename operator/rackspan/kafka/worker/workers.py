@@ -408,9 +408,10 @@ class WorkerClient:
         found: Mapping[str, tuple[TopicDescription | None, Failure | None]] = await self._ask("topics", list(names))
         return {name: topic if failure is None else _printable(failure) for name, (topic, failure) in found.items()}
 
-    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
-        """Return the topics' configurations by name. Topics that do not exist or cannot be read are left out."""
-        return await self._ask("configs", list(names))
+    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
+        """Return by name: the topic's configuration, or why it cannot be read. Missing topics are left out."""
+        found: Mapping[str, tuple[TopicConfig, Failure | None]] = await self._ask("configs", list(names))
+        return {name: config if failure is None else _printable(failure) for name, (config, failure) in found.items()}
 
     async def create_topics(self, topics: Sequence[NewTopic]) -> Outcomes:
         """Create topics in one controller operation."""

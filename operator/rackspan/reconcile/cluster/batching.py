@@ -163,7 +163,7 @@ class GroupedAdmin:
 
     def __init__(self, admin: KafkaAdmin) -> None:
         self._topics: CommitGroup[str, TopicDescription | Failure | None] = CommitGroup(admin.topics, _one, _MAX_NAMES)
-        self._configs: CommitGroup[str, TopicConfig] = CommitGroup(admin.configs, _one, _MAX_NAMES)
+        self._configs: CommitGroup[str, TopicConfig | Failure] = CommitGroup(admin.configs, _one, _MAX_NAMES)
         self._creations: CommitGroup[NewTopic, Failure | None] = CommitGroup(
             _counted("create_topics", admin.create_topics), topic_records, MAX_RECORDS
         )
@@ -189,7 +189,7 @@ class GroupedAdmin:
         """Return each named topic, with a state that is not older than the request."""
         return await self._topics.submit({name: name for name in names})
 
-    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig]:
+    async def configs(self, names: Collection[str]) -> Mapping[str, TopicConfig | Failure]:
         """Return each topic's configuration, which is not older than the request."""
         return await self._configs.submit({name: name for name in names})
 

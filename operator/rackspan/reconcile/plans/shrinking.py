@@ -15,7 +15,7 @@ from rackspan.core.durability import insync_bounds
 from rackspan.core.placement import Placement
 from rackspan.reconcile import audit_log
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.ports import ConfigChange, KubernetesEvent, ObjectRef, TopicDescription
+from rackspan.reconcile.ports import ConfigChange, KubernetesEvent, ObjectRef, TopicConfig, TopicDescription
 from rackspan.reconcile.specs.placement import Assignment, managed_config
 from rackspan.reconcile.specs.topic_configs import config_event
 
@@ -75,7 +75,7 @@ async def make_room(
     changes = []
     for name, (topic, planned) in shrinking.items():
         found, config = seen.get(name), configs.get(name)
-        if not isinstance(found, TopicDescription) or config is None or config.min_insync is None:
+        if not isinstance(found, TopicDescription) or not isinstance(config, TopicConfig) or config.min_insync is None:
             continue
         if found.without_isr:  # a change makes Kafka forget which replicas may lead (KIP-966)
             continue

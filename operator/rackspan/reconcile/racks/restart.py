@@ -24,7 +24,7 @@ from rackspan.core.availability import lagging, shortfalls_without
 from rackspan.core.rack_path import format_rack
 from rackspan.reconcile.cluster.state import ClusterState
 from rackspan.reconcile.failures import FailureError
-from rackspan.reconcile.ports import Eviction, KubernetesEvent, ObjectRef
+from rackspan.reconcile.ports import Eviction, KubernetesEvent, ObjectRef, TopicConfig
 from rackspan.reconcile.racks.restart_decision import (
     GONE,
     Again,
@@ -415,7 +415,8 @@ async def _shortfalls(broker: int, admin: KafkaAdmin) -> Sequence[IsrShortfall]:
     """Return the partitions with too few in-sync replicas without a broker. Raises FailureError if Kafka fails."""
     partitions = await admin.hosted(broker)
     configs = await admin.configs(sorted({one.topic for one in partitions}))
-    known = {name: found.min_insync for name, found in configs.items() if found.min_insync is not None}
+    read = ((name, found) for name, found in configs.items() if isinstance(found, TopicConfig))
+    known = {name: found.min_insync for name, found in read if found.min_insync is not None}
     return shortfalls_without(broker, partitions, known)
 
 

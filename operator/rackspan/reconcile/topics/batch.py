@@ -172,8 +172,11 @@ async def _fetch_topics(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
 
 async def _fetch_configs(outcomes: Iterable[Outcome], admin: KafkaAdmin) -> None:
     by_name = {outcome.topic.topic_name: outcome for outcome in outcomes if outcome.seen is not None}
-    for name, config in (await admin.configs(by_name)).items():
-        by_name[name].config = config
+    for name, found in (await admin.configs(by_name)).items():
+        if isinstance(found, Failure):
+            by_name[name].failures.append(found)
+        else:
+            by_name[name].config = found
 
 
 def _add_load(outcome: Outcome, decision: TopicDecision, state: ClusterState) -> None:

@@ -5,6 +5,7 @@ import os
 import signal
 
 import pytest
+from confluent_kafka import KafkaError
 from prometheus_client import REGISTRY
 from tests.support.hostile_kafka import NOT_UTF8, HostileKafka, spoiling
 
@@ -82,6 +83,16 @@ async def test_topics_client_reads_and_changes_through_its_worker():
             assert await client.create_topics([NewTopic("new", 1, 1, None, {})]) == {"new": None}
             assert await client.alter_configs([ConfigChange("orders", {"retention.ms": "1"})]) == {"orders": None}
             assert await client.delete_topics({"orders": "id"}) == {"orders": None}
+
+
+async def test_configuration_that_may_not_be_read_is_a_failure_of_its_topic():
+    with HostileKafka(
+        spoiling("DescribeConfigs", "results.error_code", KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    ) as kafka:
+        async with started() as workers:
+            client = await connect(workers, TENANT, kafka)
+            (failure,) = (await client.configs(["orders"])).values()
+            assert (failure.reason, failure.remedy) == (Reason.NOT_AUTHORIZED, Remedy.ACCESS)
 
 
 async def test_reassignments_client_reads_and_changes_through_its_worker():

@@ -443,3 +443,19 @@ async def test_compliance_is_judged_once_per_pass(world, monkeypatch, paused):
     world.add(topic("a", durability={"minDomains": {"zone": 2}}, generation=2, **paused))
     await world.work()
     assert len(asked) == 2, "and when it is reconciled again"
+
+
+async def test_topic_whose_configuration_may_not_be_read_is_judged_and_says_so(world):
+    world.add(topic("orders"))
+    await world.work()
+    assert world.kube.condition("orders", "Ready")["status"] == "True"
+    denied = Failure(Reason.NOT_AUTHORIZED, "Kafka says TopicAuthorizationFailed", Remedy.ACCESS)
+    world.kafka.unread_configs = {"orders": denied, "new": denied}
+    for name in ("orders", "new"):
+        world.kafka.replicas[name], world.kafka.own[name] = ((0, 3, 1),) * 3, {}
+    world.add(topic("orders", status=world.kube.statuses["orders"]), topic("new"))
+    await world.work()
+    for name in ("orders", "new"):
+        ready, compliant = (world.kube.condition(name, kind) for kind in ("Ready", "Compliant"))
+        assert (ready["status"], ready["reason"], ready["message"]) == ("False", "NotAuthorized", denied.message)
+        assert compliant["status"] == "False", "the replicas have been read"
