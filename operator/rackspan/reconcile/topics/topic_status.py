@@ -219,10 +219,8 @@ def _placement_status(replicas: Sequence[Sequence[int]], state: ClusterState) ->
 
 
 def _durability_status(outcome: Outcome, seen: TopicDescription, state: ClusterState) -> DurabilityStatus | None:
-    """Return which losses writes survive now. If the configuration could not be read, the previous value stays."""
-    if outcome.config is None:
-        return outcome.topic.status.durability
-    least = outcome.config.min_insync
+    """Return which losses writes survive now, or None if that is not known, as without the configuration."""
+    least = outcome.config.min_insync if outcome.config else None
     if least is None or not seen.replicas:
         return None
     replicas = Placement(seen.replicas).padded
