@@ -19,6 +19,7 @@ from rackspan.api.reasons import Reason
 from rackspan.kube.kube_objects import EVENT, POD, POD_PAGE, WHOLE
 from rackspan.kube.paths import with_query
 from rackspan.kube.rest import SILENT_SECONDS, ExpiredError, ForbiddenError, NotFoundError, not_now
+from rackspan.metrics import count_error
 from rackspan.reconcile.failures import DeniedError, Failure, FailureError, Remedy
 from rackspan.reconcile.runtime.informer import key_of
 
@@ -113,6 +114,9 @@ class KubeReflector:
                 self._failures += 1
             except (FailureError, NotFoundError) as error:
                 self._failures += 1
+                # Meanwhile what is known becomes outdated. Another metric counts namespaces that are left out.
+                if isinstance(error, FailureError) and not isinstance(error, DeniedError):
+                    count_error("", error.failure.remedy, error.failure.reason)
                 level = logging.DEBUG if self._failures > 1 else logging.WARNING
                 _log.log(level, "watch of %s: %s", self._path, error)
             except Exception:

@@ -180,6 +180,7 @@ class Manager:
                 with self._dependencies.liveness.track("sweep"):
                     await self.sweep()
             except FailureError as error:
+                metrics.count_error("", error.failure.remedy, error.failure.reason)
                 _log.warning("the sweep waits for the API server: %s", error)
                 self._relisted.set()
             except Exception:

@@ -10,13 +10,15 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 from kubernetes.aio import client
+from prometheus_client import REGISTRY
 from tests.unit.kube.recording import Answer, RecordingApi
 
 from rackspan.api.meta import ObjectKey
+from rackspan.api.reasons import Reason
 from rackspan.kube import reflector as reflector_module
 from rackspan.kube.paths import NODES, PODS
 from rackspan.kube.reflector import KubeReflector
-from rackspan.kube.rest import ExpiredError, Rest
+from rackspan.kube.rest import ExpiredError, ForbiddenError, Rest
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
 from rackspan.reconcile.ports import Listener
 
@@ -241,6 +243,26 @@ async def test_reflector_retries_with_backoff_while_the_api_server_is_unreachabl
     with pytest.raises(OverError):
         await KubeReflector(Away(), NODES.collection(), "", Store().listener).watch()
     assert patience.seconds == [1.0, 2.0, 4.0, 5.0, 5.0, 5.0]
+
+
+async def test_watch_that_is_refused_counts_as_an_error_each_time_unless_its_namespace_is_left_out(patience):
+    class Refusing:
+        pages = Rest.pages
+
+        async def read(self, *_):
+            raise ForbiddenError(Failure(Reason.NOT_AUTHORIZED, "may not list", Remedy.ACCESS))
+
+    def counted():
+        labels = {"topology": "", "remedy": Remedy.ACCESS, "reason": Reason.NOT_AUTHORIZED}
+        return REGISTRY.get_sample_value("rackspan_errors_total", labels) or 0
+
+    patience.may_end = lambda: len(patience.seconds) == 3
+    for path, namespace, errors in ((NODES.collection(), "", 3), (PODS.in_namespace("shop"), "shop", 0)):
+        before = counted()
+        patience.seconds.clear()
+        with pytest.raises(OverError):
+            await KubeReflector(Refusing(), path, namespace, Store().listener).watch()
+        assert counted() - before == errors
 
 
 async def test_watches_that_break_after_an_event_do_not_count_as_consecutive_failures(patience):
