@@ -234,7 +234,7 @@ def _without_plan(topics: Sequence[KafkaTopic]) -> str:
 def _with_drains(
     topology: RackTopology, status: RackTopologyStatus, inputs: StatusInputs, conditions: Conditions
 ) -> RackTopologyStatus:
-    """Return the status with its drains. While Kafka is unreachable, the last counts stay and Drained is Unknown."""
+    """Return the status with its drains. While Kafka is unreachable, the last counts stay, and nothing is drained."""
     if not topology.spec.drain_brokers and not topology.spec.drain_racks:
         conditions.remove(DRAINED)
         return replace(status, drains=(), drain_summary=None)
@@ -242,7 +242,9 @@ def _with_drains(
     if isinstance(state, Failure) or not inputs.are_about(topology.spec, (*_LOCATING, *_DRAINING)):
         why = state if isinstance(state, Failure) else _NOT_OBSERVED
         conditions.set(DRAINED, _UNKNOWN, why.reason, why.message)
-        return replace(status, drain_summary="unknown")
+        unknown = {"drained": None, "reason": why.reason, "message": why.message}
+        drains = tuple(replace(one, **unknown) if one.drained else one for one in status.drains)
+        return replace(status, drains=drains, drain_summary="unknown")
     names = {topic.key: topic.topic_name for topic in inputs.topics}
     parts = inputs.planned.parts if inputs.planned else {}
     by_plan = {names.get(key, key.name): part for key, part in parts.items() if key in names or is_unmanaged(key)}

@@ -377,7 +377,11 @@ def test_drained_is_unknown_while_kafka_is_unreachable_or_the_response_is_outdat
     about = structs.replace(asking_for(spec), status=before)
     away = drained({}, spec, LATER, about, AWAY)
     assert told(away, "Drained") == ("Unknown", "KafkaUnreachable")
-    assert away.drains == before.drains, "with the time of their observation"
+    (one,) = away.drains
+    assert (one.drained, one.reason, one.message) == (None, "KafkaUnreachable", "no broker answers")
+    assert (one.replicas, one.observed_at) == (before.drains[0].replicas, before.drains[0].observed_at)
+    busy = structs.replace(about, status=drained({"t": 2}, spec))
+    assert drained({}, spec, LATER, busy, AWAY).drains == busy.status.drains
     assert told(drained({}, spec, LATER, about, state()), "Drained") == ("Unknown", "Waiting")
 
 
