@@ -1,4 +1,4 @@
-"""`rackspan scan --publish`: what is kept if the ComplianceReport cannot be written."""
+"""`rackspan scan`: its exit codes, and what is kept if the ComplianceReport cannot be written."""
 
 import pytest
 from tests.support.reports import document
@@ -8,6 +8,7 @@ from rackspan.cli.actions import scanning_clusters
 from rackspan.kube import scan_reports
 from rackspan.kube.rest import NotFoundError
 from rackspan.reconcile.failures import Failure, FailureError, Remedy
+from rackspan.reports.document import Summary
 
 AWAY = FailureError(Failure(Reason.API_SERVER_UNREACHABLE, "the API server cannot be reached", Remedy.RETRY))
 PUBLISHED = ("scan", "--topology", "kafka/prod", "--publish", "-o", "json")
@@ -52,3 +53,20 @@ def test_report_is_published_although_a_file_cannot_be_written(rackspan, publish
     written = publishing(None)
     assert rackspan(*PUBLISHED, "--report", "/dev/full").code == 74
     assert written == ["scan-1"]
+
+
+@pytest.mark.parametrize(
+    ("scans", "code"),
+    [
+        ([{}, {}], 0),
+        ([{}, {"unread_topics": 1}], 3),
+        ([{"unread_topics": 1}, {"by_severity": {"high": 1}}], 1),
+        ([{"by_severity": {"low": 1}}], 0),
+    ],
+    ids=["fine", "not all read", "high and not all read", "low"],
+)
+def test_scan_that_could_not_read_all_topics_does_not_end_with_0(rackspan, monkeypatch, scans, code):
+    found = [document(f"scan-{at}", summary=Summary(**counts)) for at, counts in enumerate(scans)]
+    monkeypatch.setattr(scanning_clusters, "_scanned", lambda request: found)
+    assert rackspan("scan", "--bootstrap-server", "127.0.0.1:1").code == code
+    assert rackspan("scan", "--bootstrap-server", "127.0.0.1:1", "--exit-zero").code == 0

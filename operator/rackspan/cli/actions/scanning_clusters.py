@@ -1,7 +1,7 @@
 """`rackspan scan`: judge all partitions of one or more clusters, and store the results."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -114,7 +114,7 @@ def scan(
         for sentence in document.warnings:
             warn(f"{document.cluster}: {sentence}")
     code = _exit_code(found)
-    if code is ExitCode.OUT_OF_COMPLIANCE and exit_zero:
+    if exit_zero and not any(document.state is ScanOutcome.FAILED for document in found):
         code = ExitCode.FINE
     with ending_with(code):
         try:
@@ -147,8 +147,7 @@ def _watched(topology: ObjectKey, kubeconfig: Path | None, patience: float, outp
         raise typer.Exit(ExitCode.BAD_INPUT)
     else:
         print_report(console(), topology, counted, report.status)
-    found = counted.by_severity if counted else {}
-    return ExitCode.OUT_OF_COMPLIANCE if any(found.get(one, 0) for one in ALARMING) else ExitCode.FINE
+    return _code_of(counted.by_severity, counted.unread_topics or 0) if counted else ExitCode.FINE
 
 
 def _refuse_contradictions(typed: Sequence[str], snapshot: str | None, engine: EngineChoice) -> None:
@@ -246,5 +245,13 @@ def _exit_code(found: Sequence[ScanDocument]) -> ExitCode:
         if WORKER_CRASHED in reasons:
             return ExitCode.CRASHED
         return ExitCode.KAFKA if reasons <= _REASONS_OF_SERVERS else ExitCode.BAD_INPUT
-    alarming = any(document.summary.by_severity.get(severity, 0) for document in found for severity in ALARMING)
-    return ExitCode.OUT_OF_COMPLIANCE if alarming else ExitCode.FINE
+    codes = {_code_of(document.summary.by_severity, document.summary.unread_topics) for document in found}
+    worst_first = (ExitCode.OUT_OF_COMPLIANCE, ExitCode.KAFKA)
+    return next((code for code in worst_first if code in codes), ExitCode.FINE)
+
+
+def _code_of(by_severity: Mapping[str, int], unread_topics: int) -> ExitCode:
+    """Return the exit code of a scan that has judged the cluster, without the topics that could not be read."""
+    if any(by_severity.get(severity, 0) for severity in ALARMING):
+        return ExitCode.OUT_OF_COMPLIANCE
+    return ExitCode.KAFKA if unread_topics else ExitCode.FINE
