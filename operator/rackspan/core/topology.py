@@ -7,11 +7,12 @@ order: each domain is a slice, and one `np.add.reduceat` sums a whole level.
 Paths that end early share one unnamed child per missing level: brokers not known to be apart count as together.
 """
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
-from functools import cache, lru_cache, partial
+from fnmatch import translate
+from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -126,6 +127,9 @@ class RackTree:
     _lookup: IntArray = field(init=False, repr=False, compare=False)
     missing_racks: tuple[int, ...] = field(init=False, repr=False, compare=False)
     _either: npt.NDArray[np.object_] | None = field(init=False, repr=False, compare=False, default=None)
+    _names: tuple[tuple[Mapping[str, int], IntArray], ...] | None = field(
+        init=False, repr=False, compare=False, default=None
+    )
     _hash: int = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -175,6 +179,19 @@ class RackTree:
         return self._either
 
     @property
+    def names(self) -> tuple[tuple[Mapping[str, int], IntArray], ...]:
+        """For each named level, its domains' own names, each with a number, and the number of each domain's name."""
+        if self._names is None:
+            found = []
+            for depth, level in enumerate(self.nodes[1:-1]):
+                numbers: dict[str, int] = {}
+                code = _array(numbers.setdefault(path[depth], len(numbers)) for path in level.paths)
+                found.append((numbers, code))
+            object.__setattr__(self, "_names", tuple(found))
+            return tuple(found)
+        return self._names
+
+    @property
     def capacity(self) -> int:
         """The number of eligible brokers."""
         return int(np.count_nonzero(self.eligible))
@@ -211,14 +228,13 @@ class RackTree:
         if pattern.isascii() and pattern.isdigit():
             known = len(pattern) <= _MAX_DIGITS and int(self.positions(int(pattern))) >= 0
             return (int(pattern),) if known else ()
-        steps, lowest = split_rack(pattern), self.nodes[-2]
-        # A bracket is a literal character, not a character class. Results are cached: many domains share few names.
-        fits = [cache(partial(_fits, step.replace("[", "[[]"))) for step in steps]
-        named = [
-            len(path) >= len(steps) and all(own(name) for own, name in zip(fits, path, strict=False))
-            for path in lowest.paths
-        ]
-        return tuple(np.sort(self.ids[np.array(named, dtype=bool)[lowest.of_broker]]).tolist())
+        steps = split_rack(pattern)
+        if len(steps) > len(self.levels):
+            return ()
+        within = np.ones(1, dtype=bool)
+        for step, level, (names, code) in zip(steps, self.nodes[1:], self.names, strict=False):
+            within = _fitting(step, names)[code] & within[level.parent]
+        return tuple(np.sort(self.ids[within[self.nodes[len(steps)].of_broker]]).tolist())
 
     def selected(self, include: Sequence[str], exclude: Sequence[str]) -> "RackTree":
         """Return the tree in which only brokers in `include` (empty: all) and not in `exclude` are eligible."""
@@ -251,8 +267,16 @@ def _selected(tree: RackTree, include: tuple[str, ...], exclude: tuple[str, ...]
     return _offering(tree, tree.eligible & wanted)
 
 
-def _fits(glob: str, name: str) -> bool:
-    return name != "" and fnmatchcase(name, glob)  # an empty name is a missing step, which no pattern matches
+def _fitting(step: str, names: Mapping[str, int]) -> BoolArray:
+    """Return which names match one step of a pattern. An empty name is a missing step, which matches none."""
+    fit = np.zeros(len(names), dtype=bool)
+    if "*" in step or "?" in step:
+        # A bracket is a literal character, not a character class.
+        fits = re.compile(translate(step.replace("[", "[[]"))).match
+        fit[[number for name, number in names.items() if name and fits(name)]] = True
+    elif step and step in names:
+        fit[names[step]] = True
+    return fit
 
 
 def _offering(tree: RackTree, eligible: BoolArray) -> RackTree:

@@ -216,3 +216,8 @@ def test_min_insync_replicas_is_not_set_until_all_partitions_can_be_judged():
     wanted = topic(durability={"minDomains": {"zone": 2}}).spec
     assert managed_config(wanted, FAIR, where).values == {"min.insync.replicas": "2"}
     assert managed_config(wanted, (*FAIR, (0, 1, 6)), where).values == {}
+
+
+def test_patterns_of_a_topic_count_as_computing_time():
+    patterns = topic(placement={"brokers": {"include": ["/eu/*/*"] * 100, "exclude": ["/*/*/r9"] * 100}})
+    assert cost(patterns, None, state()) == cost(topic(), None, state()) + 200 * 6 // 15
