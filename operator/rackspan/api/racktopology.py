@@ -1,7 +1,7 @@
 """RackTopology: one Kafka cluster, and the tree of regions, zones and racks of its brokers."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 from hashlib import sha256
 from typing import ClassVar, Final, Self
@@ -16,7 +16,7 @@ from rackspan.api.plans import TopologyPlanStatus
 from rackspan.api.policies import DurabilitySpec, Granted, ReassignmentDefaults, TopologyReassignment
 from rackspan.api.references import LabelSelector
 from rackspan.core.compliance import BROKER_LEVEL
-from rackspan.core.rack_path import RackPath, is_within, split_rack
+from rackspan.core.rack_path import RackPath, split_rack
 from rackspan.core.text import plural
 
 KIND: Final = "RackTopology"
@@ -420,11 +420,16 @@ class RackTopologySpec(ApiStruct, frozen=True):
             return None
         return f'spec.levels: the level "{BROKER_LEVEL}" is always there, as the last one; choose another name'
 
-    def drains(self, broker: int, rack: RackPath | None) -> bool:
-        """Return whether a broker is drained, by id or by rack."""
-        return broker in self.drain_brokers or (
-            rack is not None and any(is_within(rack, split_rack(domain)) for domain in self.drain_racks)
-        )
+    @property
+    def drains(self) -> Callable[[int, RackPath | None], bool]:
+        """A function that returns whether a broker is drained, by id or by rack."""
+        brokers, domains = frozenset(self.drain_brokers), frozenset(map(split_rack, self.drain_racks))
+
+        def drained(broker: int, rack: RackPath | None) -> bool:
+            path = rack or ()
+            return broker in brokers or any(path[:steps] in domains for steps in range(1, len(path) + 1))
+
+        return drained
 
     @property
     def rack_hash(self) -> str:

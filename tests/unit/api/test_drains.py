@@ -4,7 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.unit.reconcile.examples import SIX, topology
 
+from rackspan.api import racktopology
 from rackspan.api.drains import Drains, brokers_of, draining
+from rackspan.core.rack_path import split_rack
 
 STATUS = {"brokers": [{"id": broker, "rack": rack} for broker, rack in SIX.items()]}
 DRAINS = st.builds(
@@ -46,3 +48,13 @@ def test_brokers_of_drains_are_the_listed_ones_and_those_in_a_listed_rack():
     assert brokers_of(seen, Drains((5,), ("eu/eu-1a",))) == {0, 1, 5}
     assert brokers_of(seen, Drains(racks=("/eu/eu-1", "a b"))) == frozenset()
     assert Drains.of(draining(seen, Drains((5,), ("/us",))).spec) == Drains((5,), ("/us",))
+
+
+def test_drained_racks_are_read_once_for_all_brokers(monkeypatch):
+    reads = []
+    monkeypatch.setattr(racktopology, "split_rack", lambda text: reads.append(text) or split_rack(text))
+    where = topology(drainBrokers=[7], drainRacks=["/eu", "us/b"])
+    drains, racks = where.spec.drains, (("eu", "a"), ("us", "a"), ("us", "b", "r1"), ("e",), (), None)
+    assert [drains(broker, rack) for broker, rack in enumerate(racks)] == [True, False, True, False, False, False]
+    assert drains(7, None)
+    assert reads == ["/eu", "us/b"]

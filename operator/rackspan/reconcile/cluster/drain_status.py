@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
+from itertools import chain
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rackspan.api.conditions import COMPLIANT, READY, ConditionStatus, is_false, reason_of
 from rackspan.api.racktopology import INTERNAL_PREFIX, MAX_DRAIN_SAMPLES, DrainBlock, DrainReplicas, DrainStatus
 from rackspan.api.reasons import Reason
-from rackspan.core.rack_path import domain_name, is_within, split_rack
+from rackspan.core.rack_path import RackPath, domain_name, split_rack
 from rackspan.core.text import plural
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ class _Owners:
     by_plan: Mapping[str, TopicPlan]
     leaving: Mapping[str, Mapping[int, int]]
     """How many replicas of each topic in `by_plan` leave each broker."""
+    assigned: Mapping[str, frozenset[int]]
+    """The brokers of the KafkaTopics' explicit assignments."""
 
 
 def drain_statuses(
@@ -90,7 +93,13 @@ def drain_statuses(
         for topic in topics
         if topic.status.topic_id is not None and reason_of(topic.status.conditions, READY) not in _NOT_ITS_TOPIC
     }
-    owners = _Owners(state, managed, by_plan, {name: part.changes.leaving() for name, part in by_plan.items()})
+    leaving = {name: part.changes.leaving() for name, part in by_plan.items()}
+    assigned = {
+        name: frozenset(chain.from_iterable(topic.spec.placement.assignment))
+        for name, topic in managed.items()
+        if topic.spec.placement.assignment
+    }
+    owners = _Owners(state, managed, by_plan, leaving, assigned)
     found = [_drain_status(target, owners, remaining) for target in targets]
     return tuple(sorted(found, key=lambda drain: drain.drained is True))
 
@@ -135,8 +144,12 @@ def _racks(state: ClusterState) -> Iterable[_Target]:
     uncertain = f"no rack is known of brokers {', '.join(map(str, rackless[:_MAX_NAMED]))}, which may be in this rack"
     # A temporarily wrong label takes no broker out of a rack, and so ends no drain of the rack.
     seen = [*state.racks.known_racks.items(), *state.for_plans.racks.known_racks.items()]
+    below: defaultdict[RackPath, set[int]] = defaultdict(set)
+    for broker, rack in seen:
+        for steps in range(1, len(rack) + 1):
+            below[rack[:steps]].add(broker)
     for path in dict.fromkeys(map(split_rack, state.spec.drain_racks)):
-        brokers = frozenset(broker for broker, rack in seen if is_within(rack, path))
+        brokers = frozenset(below[path])
         name = domain_name(path)
         message = f"no broker is in {name}: correct spec.drainRacks, or take it off that list if all have gone"
         unknown = Reason.UNKNOWN_RACK, f"{message}; {uncertain}" if rackless else message
@@ -200,7 +213,7 @@ def _replicas_left(
 def _waits_for(name: str, brokers: Collection[int], owners: _Owners) -> Reason:
     """Return what a topic's replicas on these brokers that do not leave by the plan wait for, as far as known."""
     topic, state = owners.managed.get(name), owners.state
-    if topic is not None and any(broker in brokers for row in topic.spec.placement.assignment for broker in row):
+    if not owners.assigned.get(name, frozenset()).isdisjoint(brokers):
         return Reason.EXPLICIT_ASSIGNMENT
     planned = owners.by_plan.get(name)
     if planned is not None:

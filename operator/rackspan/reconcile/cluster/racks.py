@@ -23,7 +23,7 @@ from rackspan.reconcile.cache import is_number
 from rackspan.reconcile.failures import Failure, Remedy
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
     from rackspan.api.racktopology import BrokerIdSpec, BrokerStatus, RackTopology, RackTopologySpec
     from rackspan.reconcile.cache import BrokerPod, Cache
@@ -139,7 +139,7 @@ def rack_view(
             id_: found for id_, found in pods_by_id.items() if id_ in seen or id_ in last_racks or id_ in holders
         }
         ignored_pods = []
-    rows = []
+    rows, drains = [], spec.drains
     for broker_id in sorted(seen.keys() | pods_by_id.keys() | last_racks.keys()):
         broker = seen.get(broker_id)
         claimants = pods_by_id.get(broker_id, [])
@@ -159,7 +159,7 @@ def rack_view(
                 rack=rack,
                 reported_rack=broker.rack if broker else None,
                 online=broker is not None,
-                draining=spec.drains(broker_id, rack),
+                draining=drains(broker_id, rack),
                 cordoned=broker_id in cordoned,
                 drift=broker is not None and rack is not None and rack != reported,
                 reported_path=None if isinstance(reported, Failure) else reported,
@@ -172,8 +172,9 @@ def rack_view(
 
 def with_racks(spec: RackTopologySpec, view: RackView, racks: Mapping[int, RackPath]) -> RackView:
     """Return `view` with other racks for some brokers, by id."""
+    drains = spec.drains
     rows = tuple(
-        replace(row, rack=racks[row.id], draining=spec.drains(row.id, racks[row.id])) if row.id in racks else row
+        replace(row, rack=racks[row.id], draining=drains(row.id, racks[row.id])) if row.id in racks else row
         for row in view.rows
     )
     return replace(view, rows=rows)
@@ -220,15 +221,15 @@ def status_racks(topology: RackTopology) -> dict[int, RackPath | None]:
 
 def locations_of_topology(topology: RackTopology) -> BrokerLocations:
     """Return the brokers and racks in the topology's status. Raises RackPathError."""
-    spec = topology.spec
+    spec, drains = topology.spec, topology.spec.drains
     return BrokerLocations(
         spec.level_names,
-        tuple(_location(topology, broker) for broker in topology.status.brokers),
+        tuple(_location(broker, drains) for broker in topology.status.brokers),
         ignore_missing=spec.missing_rack_policy == MissingRackPolicy.IGNORE,
     )
 
 
-def _location(topology: RackTopology, broker: BrokerStatus) -> BrokerLocation:
+def _location(broker: BrokerStatus, drains: Callable[[int, RackPath | None], bool]) -> BrokerLocation:
     rack = None if broker.rack is None else parse_rack(broker.rack)
     # The status has the rack with its alias resolved, so a broker without drift reports that rack.
     reported = format_rack(rack) if rack is not None and broker.drift is False else broker.reported_rack
@@ -237,7 +238,7 @@ def _location(topology: RackTopology, broker: BrokerStatus) -> BrokerLocation:
         reported,
         rack,
         online=broker.online is not False,
-        draining=topology.spec.drains(broker.id, rack),
+        draining=drains(broker.id, rack),
         cordoned=broker.cordoned is True,
     )
 
