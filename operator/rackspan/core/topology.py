@@ -106,7 +106,7 @@ class Level:
         return len(self.paths)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class RackTree:
     """
     The brokers of one cluster in their domains. Immutable; two trees are equal if their levels and brokers are equal.

@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 from rackspan.api.labels import BROKER_PODS_FOR
 from rackspan.api.racktopology import BrokerIdFrom, MissingRackPolicy, RackSource
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _MAX_BROKER_ID: Final = 2**31 - 1
 """Kafka's broker ids are of type int32."""
+_TREES: WeakValueDictionary[RackTree, RackTree] = WeakValueDictionary()
+"""The trees in use. Equal views have one tree: each observation makes a view, which is compared with each plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,8 @@ class RackView:
                 for row in self.rows
             ),
         )
-        return tree.without_racks() if self.missing and self.ignore_missing else tree
+        tree = tree.without_racks() if self.missing and self.ignore_missing else tree
+        return _TREES.setdefault(tree, tree)
 
     @cached_property
     def as_reported(self) -> RackView:

@@ -283,3 +283,11 @@ def test_only_pods_of_known_brokers_are_shown_from_another_namespace():
     assert [(row.id, row.pods) for row in view.rows] == [(0, ("kafka-0",)), (1, ("kafka-1",))]
     away = rack_view(ELSEWHERE, NODES, THERE, [broker()], PLACES, consent=consent)
     assert [(row.id, row.pods) for row in away.rows] == [(0, ("kafka-0",)), (1, ("kafka-1",))]
+
+
+def test_equal_views_have_the_same_tree_so_that_plans_compare_theirs_at_once():
+    first, second, other = (
+        rack_view(topology(), {}, [], [broker(0), broker(1, rack)]) for rack in ("/eu/a/r1", "/eu/a/r1", "/eu/b/r1")
+    )
+    assert first.tree is second.tree
+    assert first.tree != other.tree
