@@ -15,6 +15,7 @@ import asyncio
 import logging
 from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -30,7 +31,7 @@ from rackspan.reconcile.specs.ownership import declared, refusal
 from rackspan.reconcile.specs.placement import requirements
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
@@ -90,6 +91,8 @@ class TopologyPlan:
         self._changed = changed
         self._known: dict[ObjectKey, PlanInputs] = {}
         self._parts: dict[ObjectKey, TopicPlan] = {}
+        self._needing: defaultdict[str, dict[ObjectKey, None]] = defaultdict(dict)
+        """The topics whose parts are not empty, by namespace."""
         self._given: dict[ObjectKey, str] = {}
         """The hashes of the parts that `of` returned or reported last."""
         self._unplanned: set[ObjectKey] = set()
@@ -156,7 +159,7 @@ class TopologyPlan:
     def whole(self) -> WholePlan:
         """The plan as last computed, of the topics that need a change."""
         if self._whole is None:
-            parts = {key: self._parts[key] for key in sorted(self._needing())}
+            parts = {key: self._parts[key] for key in sorted(self._all_needing())}
             inputs = {key: self._known[key] for key in parts}
             least = sum(part.lower_bound for part in parts.values()) if self._bound is None else self._bound
             self._whole = WholePlan(parts, inputs, *plan_hashes(parts), least)
@@ -184,20 +187,20 @@ class TopologyPlan:
             return
         part, self._whole = self._parts.pop(key, None), None
         if part is not None and not part.empty:
+            del self._needing[key.namespace][key]
             self._outdated.add(key.namespace)
             self._bound = None  # it was the bound of all parts together
         if inputs is None:
             self._known.pop(key, None)
             self._unplanned.discard(key)
-            if key.namespace in self._outdated:
-                others = (one for one in self._needing() if one.namespace == key.namespace and not is_unmanaged(one))
-                self._changed([*others][:1])  # its pass computes them again
+            if key.namespace in self._outdated and not is_unmanaged(key):
+                self._changed([*islice(self._needing[key.namespace], 1)])  # its pass computes them again
         else:
             self._known[key] = inputs
             self._unplanned.add(key)
 
-    def _needing(self) -> list[ObjectKey]:
-        return [key for key, part in self._parts.items() if not part.empty]
+    def _all_needing(self) -> Iterator[ObjectKey]:
+        return chain.from_iterable(self._needing.values())
 
     async def _plan(self, state: ClusterState) -> None:
         """Plan new topics. If some need a change, or topics with a part have changed, plan their namespaces too."""
@@ -224,6 +227,10 @@ class TopologyPlan:
             self._fills = True
         still = {key: part for key, part in made.items() if self._known.get(key) == inputs[key]}  # unchanged meanwhile
         self._parts |= still
+        self._needing.clear()
+        for key, part in self._parts.items():
+            if not part.empty:
+                self._needing[key.namespace][key] = None
         self._bound = bound if together and len(still) == len(made) else None
         self._whole = None
         self._rested = loop.time() + (loop.time() - began)  # at most half of the time is spent on plans
@@ -244,7 +251,7 @@ class TopologyPlan:
         needing = {key: inputs[key] for key, part in made.items() if not part.empty}
         spaces = {*outdated, *(key.namespace for key in needing)}
         others = {
-            key: inputs[key] for key in self._needing() if key in inputs and (together or key.namespace in spaces)
+            key: inputs[key] for key in self._all_needing() if key in inputs and (together or key.namespace in spaces)
         }
         waiting = self._waiting(inputs, others)
         if others or (needing and waiting):
@@ -255,7 +262,7 @@ class TopologyPlan:
         self, inputs: Mapping[ObjectKey, PlanInputs], apart_from: Collection[ObjectKey]
     ) -> Sequence[TopicPlan]:
         """Return the other parts that were planned for the current brokers."""
-        return [self._parts[key] for key in self._needing() if key in inputs and key not in apart_from]
+        return [self._parts[key] for key in self._all_needing() if key in inputs and key not in apart_from]
 
 
 def _lacks_replicas(state: ClusterState) -> bool:

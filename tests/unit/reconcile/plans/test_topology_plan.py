@@ -6,6 +6,7 @@ from collections import Counter
 from tests.unit.reconcile.examples import EVEN, seen, state, topic
 
 from rackspan.api.plans import topology_hash
+from rackspan.core.planning import TopicPlan
 from rackspan.reconcile.dry_run import ObservedTopology, plan_of
 from rackspan.reconcile.plans import topology_plan as planning
 from rackspan.reconcile.plans.topology_plan import TopologyPlan
@@ -160,3 +161,14 @@ async def test_dry_run_lists_topics_that_cannot_be_planned():
     found = ((fine, seen(*CROWDED, name="fine")), (one, seen((0, 1, 2), name="one")))
     made = plan_of(ObservedTopology(state(EVEN), found))
     assert (made.unplanned, list(made.parts)) == ((one.key,), [fine.key])
+
+
+async def test_topic_is_forgotten_without_a_look_at_the_parts_of_all_others(monkeypatch):
+    plans, where, looks = TopologyPlan(), state(EVEN), []
+    found = [(topic(f"t{number}", partitions=2), seen(*CROWDED, name=f"t{number}")) for number in range(20)]
+    await plans.of(found, where)
+    empty = TopicPlan.empty.fget
+    monkeypatch.setattr(TopicPlan, "empty", property(lambda part: looks.append(part) or empty(part)))
+    for one, _ in found:
+        plans.forget(one.key)
+    assert len(looks) == len(found)
