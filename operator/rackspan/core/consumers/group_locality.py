@@ -143,7 +143,7 @@ class ReplicaPlaces:
         reported = _in_order(tree, {broker.id: broker.reported_rack for broker in brokers})
         self._ids = {rack: at for at, rack in enumerate(sorted({rack for rack in reported if rack}))}
         self.reported = np.array([*(self._ids.get(rack or "", _NO_ID) for rack in reported), _NO_ID], dtype=np.int64)
-        self._reported_steps = tuple(_steps(rack) for rack in reported)
+        self._beginnings = _beginnings([*map(_steps, reported), ()])
         self._standing = {rack for rack in self._racks if rack}
         self._reporting = _agreed(reported, self._racks)
         self._topics = {name: at for at, name in enumerate(partitions.names)}
@@ -188,10 +188,19 @@ class ReplicaPlaces:
         known = (topic >= 0) & (number >= 0) & (number < self._span) & (self._keys[at] == keys)
         return np.where(known, self._order[at], NONE)
 
-    def shared_steps(self, client_rack: str | None) -> IntArray:
-        """Return how many leading steps each broker's rack id shares with a client's, shape (brokers + 1,)."""
-        steps = _steps(client_rack)
-        return np.array([*(_common(steps, other) for other in self._reported_steps), 0], dtype=np.int64)
+    def shared_steps(self, at: IntArray, client_racks: Sequence[str | None]) -> IntArray:
+        """Return how many leading steps the rack ids of brokers share with clients' ids, in the shape of `at`.
+
+        `at` (n, replicas) are positions of brokers. `client_racks` has one id for each row.
+        """
+        kinds = {rack: kind for kind, rack in enumerate(dict.fromkeys(client_racks))}
+        kind = np.array([kinds[rack] for rack in client_racks], dtype=np.int64)
+        shared = np.zeros(at.shape, dtype=np.int64)
+        steps = [_steps(rack) for rack in kinds]
+        for length, (numbers, of_broker) in enumerate(self._beginnings, start=1):
+            wanted = np.array([numbers.get(one[:length], _FOREIGN_ID) for one in steps], dtype=np.int64)
+            shared += of_broker[at] == wanted[kind][:, None]
+        return shared
 
 
 def host_address(host: str) -> str:
@@ -245,11 +254,8 @@ def nearest(replicas: ReplicaPlaces, row: IntArray, client_racks: Sequence[str |
 
     This is the leader if no replica shares a step with the client's rack id, and -1 if there is no leader.
     """
-    kinds = {rack: at for at, rack in enumerate(dict.fromkeys(client_racks))}
-    steps = np.array([replicas.shared_steps(rack) for rack in kinds]).reshape(len(kinds), -1)
-    kind = np.array([kinds[rack] for rack in client_racks], dtype=np.int64)
     at, leader = replicas.at[row], replicas.leader[row]
-    shared = steps[kind[:, None], at]
+    shared = replicas.shared_steps(at, client_racks)
     closeness = 2 * shared + ((shared > 0) & (at == leader[:, None]))
     return _chosen(replicas, row, np.where(_fit(replicas, row), closeness, 0))
 
@@ -373,13 +379,17 @@ def _agreed(reported: Sequence[str | None], racks: Sequence[RackPath | None]) ->
     return {rack_id: next(iter(found)) for rack_id, found in places.items() if len(found) == 1}
 
 
-def _common(one: RackPath, other: RackPath) -> int:
-    steps = 0
-    for mine, theirs in zip(one, other, strict=False):
-        if mine != theirs:
-            break
-        steps += 1
-    return steps
+def _beginnings(ids: Sequence[RackPath]) -> list[tuple[Mapping[RackPath, int], IntArray]]:
+    """Return the first steps of rack ids, each with a number, and the number of each id's; then the first two, etc.
+
+    The number of an id with fewer steps is `_NO_ID`.
+    """
+    found: list[tuple[Mapping[RackPath, int], IntArray]] = []
+    for length in range(1, max(map(len, ids)) + 1):
+        numbers: dict[RackPath, int] = {}
+        begun = [numbers.setdefault(one[:length], len(numbers)) if len(one) >= length else _NO_ID for one in ids]
+        found.append((numbers, np.array(begun, dtype=np.int64)))
+    return found
 
 
 def _steps(rack_id: str | None) -> RackPath:
