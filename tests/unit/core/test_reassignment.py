@@ -442,3 +442,10 @@ def test_throttles_recorded_by_an_older_version_are_reverted():
     assert known.is_all_there_is(LISTED, "9:9")
     assert SetThrottle("1234", ("5",)).is_all_there_is(RATE, "5")
     assert not SetThrottle("1234", ("5",)).is_all_there_is(RATE, "6")
+
+
+def test_domains_are_counted_once_and_not_for_each_replica_that_may_be_removed(monkeypatch):
+    spread, counts = Racks.spread, []
+    monkeypatch.setattr(Racks, "spread", lambda racks, brokers: counts.append(brokers) or spread(racks, brokers))
+    assert decided(change(range(9), [0]), state(*range(9)), min_insync={AT.topic: 1}).alter == {AT: (0,)}
+    assert len(counts) < 9

@@ -1,5 +1,6 @@
 """The observed state of the partitions that a plan changes, and the reasons why they wait."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -117,3 +118,37 @@ class Racks:
         paths = {self._racks.get(broker, self._unknown) for broker in brokers}
         levels = [len({path[: step + 1] for path in paths}) for step in range(self._depth)]
         return (*levels, len(set(brokers)))
+
+    def domains(self, broker: int) -> tuple[tuple[str | int, ...], ...]:
+        """Return the domains of a broker, top first, and the broker as its own domain."""
+        path = self._racks.get(broker, self._unknown)
+        return (*(path[: step + 1] for step in range(self._depth)), (*path, broker))
+
+
+class Spread:
+    """The number of domains that a set of brokers is in (`Racks.spread`), while single brokers join and leave."""
+
+    def __init__(self, racks: Racks, brokers: Collection[int]) -> None:
+        self._racks = racks
+        self._held = Counter(domain for broker in brokers for domain in racks.domains(broker))
+        self.counts = racks.spread(brokers)
+
+    def with_broker(self, broker: int) -> tuple[int, ...]:
+        """Return the spread with another broker."""
+        domains = self._racks.domains(broker)
+        return tuple(count + (not self._held[one]) for count, one in zip(self.counts, domains, strict=True))
+
+    def without(self, broker: int) -> tuple[int, ...]:
+        """Return the spread without one of the brokers."""
+        domains = self._racks.domains(broker)
+        return tuple(count - (self._held[one] == 1) for count, one in zip(self.counts, domains, strict=True))
+
+    def join(self, broker: int) -> None:
+        """Add another broker."""
+        self.counts = self.with_broker(broker)
+        self._held.update(self._racks.domains(broker))
+
+    def leave(self, broker: int) -> None:
+        """Remove one of the brokers."""
+        self.counts = self.without(broker)
+        self._held.subtract(self._racks.domains(broker))

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from rackspan.core.durability import effective_min_insync
 from rackspan.core.partitions import PartitionState
 from rackspan.core.planning.changes import Change
-from rackspan.core.reassignment.model import Observed, Racks, WaitReason
+from rackspan.core.reassignment.model import Observed, Racks, Spread, WaitReason
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,25 +132,39 @@ def removable(state: PartitionState, wanted: frozenset[int], around: StepContext
     The replicas that stay in sync are in as many domains of each level, and on as many brokers, as now or as `wanted`,
     whichever is less. They are no fewer than min.insync.replicas, unless fewer are in sync now.
     """
+    if len(state.replicas) <= len(wanted):
+        return frozenset()
     gone: set[int] = set()
-    unneeded = [broker for broker in state.replicas if broker not in wanted]
+    unneeded = {broker: place for place, broker in enumerate(state.replicas) if broker not in wanted}
+    staying, least = Spread(around.racks, state.in_sync), _least_spread(state, wanted, around)
+
+    def without(one: int) -> tuple[int, ...]:
+        return staying.without(one) if one in state.in_sync else staying.counts
+
     while len(state.replicas) - len(gone) > len(wanted):
-        able = [one for one in unneeded if one not in gone and not why_needed(state, wanted, gone | {one}, around)]
+        able = [
+            one
+            for one in unneeded
+            if one not in state.in_sync
+            or (state.leader is not None and not _why_too_few(without(one), least, state, around))
+        ]
         if not able:
             break
         # Remove cordoned brokers first, because no list may name them. Then replicas that are out of sync, then those
         # without which most domains stay, then the end of the list, because its head leads.
-        gone.add(
-            max(
-                able,
-                key=lambda one: (
-                    one in around.observed.cordoned,
-                    one not in state.in_sync,
-                    around.racks.spread(state.in_sync - gone - {one}),
-                    state.replicas.index(one),
-                ),
-            )
+        goes = max(
+            able,
+            key=lambda one: (
+                one in around.observed.cordoned,
+                one not in state.in_sync,
+                without(one),
+                unneeded[one],
+            ),
         )
+        gone.add(goes)
+        del unneeded[goes]
+        if goes in state.in_sync:
+            staying.leave(goes)
     return frozenset(gone)
 
 
@@ -167,10 +181,21 @@ def why_needed(
     left = state.in_sync.difference(gone).union(added)
     if state.leader is None:
         return WaitReason.BROKER_OFFLINE
-    now, after, shall = around.racks.spread(state.in_sync), around.racks.spread(left), around.racks.spread(wanted)
-    if any(one < min(two, three) for one, two, three in zip(after, now, shall, strict=True)):
+    return _why_too_few(around.racks.spread(left), _least_spread(state, wanted, around), state, around)
+
+
+def _least_spread(state: PartitionState, wanted: frozenset[int], around: StepContext) -> tuple[int, ...]:
+    """Return in how many domains of each level, and on how many brokers, in-sync replicas have to stay."""
+    return tuple(map(min, around.racks.spread(state.in_sync), around.racks.spread(wanted)))
+
+
+def _why_too_few(
+    left: tuple[int, ...], least: tuple[int, ...], state: PartitionState, around: StepContext
+) -> WaitReason | None:
+    """Return why a spread of in-sync replicas is less than has to stay, or None if it is not."""
+    if any(one < two for one, two in zip(left, least, strict=True)):
         return WaitReason.NOT_IN_SYNC
-    return WaitReason.MIN_INSYNC if len(left) < min(len(state.in_sync), around.min_insync) else None
+    return WaitReason.MIN_INSYNC if left[-1] < min(len(state.in_sync), around.min_insync) else None
 
 
 def _away(brokers: frozenset[int], state: PartitionState, around: StepContext) -> StepHold | None:
@@ -200,7 +225,8 @@ def _addition(change: Change, state: PartitionState, leaving: frozenset[int], ar
     able = [broker for broker in missing if broker in takers]
     planned, staying = frozenset(change.replicas), state.in_sync - leaving
     kept = staying & planned or staying
-    able.sort(key=lambda broker: around.racks.spread(kept | {broker}), reverse=True)
+    if len(able) > 1:
+        able.sort(key=Spread(around.racks, kept).with_broker, reverse=True)
     enough = [some for broker in able if (some := _enough(broker, able, state, planned, leaving, around))]
     if enough:
         fewest = min(map(len, enough))
@@ -223,14 +249,17 @@ def _enough(
     around: StepContext,
 ) -> tuple[int, ...]:
     """Return `first` and the other brokers needed so that `leaving` may be removed; empty if all are too few."""
-    added: tuple[int, ...] = (first,)
-    while why_needed(state, planned, leaving, around, added):
-        others = [broker for broker in able if broker not in added]
+    if state.in_sync.isdisjoint(leaving):
+        return (first,)
+    added, others = [first], [broker for broker in able if broker != first]
+    staying, least = Spread(around.racks, {first, *state.in_sync} - leaving), _least_spread(state, planned, around)
+    while _why_too_few(staying.counts, least, state, around):
         if not others:
             return ()
-        staying = (state.in_sync - leaving).union(added)
-        added = (*added, max(others, key=lambda broker: around.racks.spread(staying | {broker})))
-    return added
+        added.append(max(others, key=staying.with_broker))
+        others.remove(added[-1])
+        staying.join(added[-1])
+    return tuple(added)
 
 
 def _not_taken(brokers: list[int], around: StepContext) -> StepHold:
