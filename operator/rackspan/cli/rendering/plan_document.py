@@ -1,6 +1,7 @@
 """A plan for programs: as a document, and in the format of Kafka's own tools."""
 
 import sys
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -116,15 +117,20 @@ def print_reassignment(plan: Plan, partitions: Partitions) -> None:
 
 
 def _creations(plan: Plan, partitions: Partitions) -> Iterator[str]:
-    changed = {(change.topic, change.partition): change.replicas for change in plan.changes}
+    changed: defaultdict[str, dict[int, tuple[int, ...]]] = defaultdict(dict)
+    for change in plan.changes:
+        changed[change.topic][change.partition] = change.replicas
+    order = np.argsort(partitions.topic, kind="stable")
+    starts = np.searchsorted(partitions.topic[order], np.arange(len(partitions.names) + 1))
+    index = {name: at for at, name in enumerate(partitions.names)}
     for topic in sorted({change.topic for change in plan.changes if not change.before}):
-        rows = np.flatnonzero(partitions.topic == partitions.names.index(topic))
+        rows = order[starts[index[topic]] : starts[index[topic] + 1]]
         # The tool requires a list for every partition, all of the same length, and skips existing partitions.
         now = {
             number: tuple(broker for broker in row if broker != NONE)
             for number, row in enumerate(partitions.replicas[rows].tolist())
         }
-        planned = now | {number: replicas for (name, number), replicas in changed.items() if name == topic}
+        planned = now | changed[topic]
         assignment = ",".join(":".join(map(str, planned[number])) for number in range(len(planned)))
         yield (
             f"kafka-topics.sh --bootstrap-server HOST:PORT --alter --topic {topic} --partitions {len(planned)} "
