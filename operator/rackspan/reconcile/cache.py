@@ -101,6 +101,11 @@ class Cache:
         found = (self.topics[key] for key in keys)
         return [claim for claim in found if self.share_cluster(topic.topology, claim.topology)]
 
+    def has_rivals(self, topic: KafkaTopic) -> bool:
+        """Return whether other KafkaTopics, of any topology, claim a topic with the same name."""
+        keys = self._claims.get(topic.topic_name, ())
+        return len(keys) > (topic.key in keys)
+
     def claimed_by_others(self, topology: ObjectKey) -> Collection[str]:
         """Return the topics claimed by KafkaTopics of other topologies that share the cluster with this topology."""
         sharing = [key for key in self._topics_of if key != topology and self.share_cluster(topology, key)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("rackspan.reconcile")
 _WORKERS = 2
+_REST = 100
+"""The pause after KafkaTopics with the same topics are queued, as a multiple of the CPU time that it took."""
 
 
 class TopologyLoops:
@@ -53,6 +56,9 @@ class TopologyLoops:
         self._asked = LastAsked()
         self._requests: dict[ObjectKey, _Request] = {}
         """The last request of each KafkaTopic."""
+        self._contested: dict[tuple[ObjectKey, str], KafkaTopic] = {}
+        """A changed or deleted KafkaTopic of each topic that others claim, too, and that are not queued yet."""
+        self._is_contested = asyncio.Event()
         self._orphans = TopicsReconciler(None, NoTopology(), dependencies, _nothing)
         self._unserved = Unserved(dependencies, self.start, self._add_strays)
 
@@ -194,8 +200,36 @@ class TopologyLoops:
         return self._running[key][0].cluster if key in self._running and key not in self._ending else None
 
     def requeue(self, topics: Iterable[KafkaTopic]) -> None:
-        """Queue KafkaTopics that changed or are deleted, and all that claim the same topics in Kafka."""
-        for topology, keys in self._claims_of(topics).items():
+        """Queue KafkaTopics that changed, and soon all others that claim the topics of changed or deleted ones."""
+        found: defaultdict[ObjectKey, list[ObjectKey]] = defaultdict(list)
+        for topic in topics:
+            if topic.key in self._cache.topics:
+                found[topic.topology].append(topic.key)
+            if self._cache.has_rivals(topic):
+                self._contested[topic.topology, topic.topic_name] = topic
+                self._is_contested.set()
+        self._add(found)
+
+    async def _requeue_rivals(self) -> None:
+        """Queue the KafkaTopics that claim contested topics, at intervals: any number of them can claim one topic."""
+        while True:
+            await self._is_contested.wait()
+            began = time.thread_time()
+            self.requeue_rivals()
+            await asyncio.sleep(_REST * (time.thread_time() - began))
+
+    def requeue_rivals(self) -> None:
+        """Queue all KafkaTopics that claim contested topics."""
+        found: defaultdict[ObjectKey, dict[ObjectKey, None]] = defaultdict(dict)
+        for topic in self._contested.values():
+            for claim in self._cache.claims(topic):
+                found[claim.topology][claim.key] = None
+        self._contested.clear()
+        self._is_contested.clear()
+        self._add(found)
+
+    def _add(self, keys_of: Mapping[ObjectKey, Collection[ObjectKey]]) -> None:
+        for topology, keys in keys_of.items():
             if topology in self._running:
                 self._running[topology][0].topics.add(keys)
             elif topology in self._cache.topologies:
@@ -203,23 +237,13 @@ class TopologyLoops:
             else:
                 self._orphans.add(keys)
 
-    def _claims_of(self, topics: Iterable[KafkaTopic]) -> Mapping[ObjectKey, Collection[ObjectKey]]:
-        """Return, by topology, the keys of all KafkaTopics that claim the same Kafka topics as these.
-
-        Any number of objects can claim one topic, so each topic is looked up once, not once per object.
-        """
-        found: defaultdict[ObjectKey, dict[ObjectKey, None]] = defaultdict(dict)
-        for topic in {(topic.topology, topic.topic_name): topic for topic in topics}.values():
-            for claim in self._cache.claims(topic):
-                found[claim.topology][claim.key] = None
-        return found
-
     # --- all of them -------------------------------------------------------------------------------------------------
 
     async def run_shared(self) -> None:
         """Reconcile the KafkaTopics without a topology, and report topologies that are not served, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._unserved.run())
+            group.create_task(self._requeue_rivals())
             for _ in range(_WORKERS):
                 group.create_task(self._reconcile_orphans())
 

@@ -118,7 +118,7 @@ def test_report_of_a_deleted_topology_is_not_that_of_the_next_one_with_its_name(
     assert cache.report_of(cache.topologies[key]).scan_id == "1", "a late event of the first RackTopology"
 
 
-def test_many_objects_of_one_topic_are_looked_up_and_queued_once():
+def test_many_objects_of_one_topic_are_looked_up_once_however_many_have_changed():
     cache = Cache()
     cache.topologies[examples.topology().key] = examples.topology()
     for number in range(20):
@@ -130,13 +130,36 @@ def test_many_objects_of_one_topic_are_looked_up_and_queued_once():
     loops._running = {examples.topology().key: (running, MagicMock())}
     loops._orphans = MagicMock()
 
+    every = sorted(ObjectKey("shop", f"orders-{number}") for number in range(20))
+    lost = [ObjectKey("shop", f"lost-{number}") for number in range(5)]
     loops.namespace_changed("shop")
+    for _, topic in sorted(cache.topics.items()):
+        loops.topic_changed(topic)
+    assert [sorted(call.args[0]) for call in running.topics.add.call_args_list] == [every, *([key] for key in every)]
+    running.topics.reset_mock()
+    loops._orphans.reset_mock()
+    cache.claims.assert_not_called()
+
+    loops.requeue_rivals()
+    loops.requeue_rivals()
 
     assert cache.claims.call_count == 2
-    queued = [sorted(call.args[0]) for call in running.topics.add.call_args_list]
-    assert queued == [sorted(ObjectKey("shop", f"orders-{number}") for number in range(20))]
-    lost = [sorted(call.args[0]) for call in loops._orphans.add.call_args_list]
-    assert lost == [[ObjectKey("shop", f"lost-{number}") for number in range(5)]]
+    assert [sorted(call.args[0]) for call in running.topics.add.call_args_list] == [every]
+    assert [sorted(call.args[0]) for call in loops._orphans.add.call_args_list] == [lost]
+
+
+async def test_objects_that_claim_the_topic_of_a_deleted_one_are_queued():
+    cache, one, other = Cache(), examples.topic("one", topicName="orders"), examples.topic("other", topicName="orders")
+    cache.topologies[one.topology] = examples.topology()
+    for topic in (one, other):
+        cache.keep_topic(topic)
+    loops, running = TopologyLoops(MagicMock(cache=cache)), MagicMock()
+    loops._running = {one.topology: (running, MagicMock())}
+    shared = asyncio.create_task(loops.run_shared())
+    loops.topic_gone(cache.drop_topic(one.key))
+    await asyncio.sleep(0.01)
+    shared.cancel()
+    assert [list(call.args[0]) for call in running.topics.add.call_args_list] == [[other.key]]
 
 
 def test_objects_of_missing_topologies_are_not_compared_with_each_other():
