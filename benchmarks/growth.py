@@ -1,4 +1,4 @@
-"""Time and memory of placement, compliance, durability and consumer groups by input size.
+"""Time and memory of placement, compliance, durability, consumer groups, moves and objects by input size.
 
     .venv/bin/python -m benchmarks growth [SHAPE ...]
 
@@ -8,6 +8,7 @@ including the input. `benchmarks.plans.shapes` measures plans in the same way.
 """
 
 import argparse
+import asyncio
 import json
 import os
 import subprocess
@@ -18,17 +19,27 @@ from functools import partial
 from time import process_time
 
 import numpy as np
+from tests.unit.reconcile import examples as objects
+from tests.unit.reconcile.kube_memory import MemoryCluster, dependencies_of
 
 from benchmarks.groups import chain, group
 from benchmarks.machine import describe
 from benchmarks.plans.measure import peak
 from rackspan.core.compliance import judge
 from rackspan.core.consumers.assignors import assign_evenly, assign_ranges
+from rackspan.core.consumers.group_locality import GroupSeen, MemberSeen, ReplicaPlaces, Selector, locality
 from rackspan.core.durability import Durability, min_insync
 from rackspan.core.durability.replication_factor import nearest_replication_factor
 from rackspan.core.placement import ClusterView, Placement, PlacementSpec, Spread
 from rackspan.core.placement.multilevel import MultiLevel
-from rackspan.core.topology import Broker, IntArray, RackTree
+from rackspan.core.planning import Change
+from rackspan.core.rack_path import format_rack
+from rackspan.core.reassignment import Limits, Observed, PartitionState, Racks, TopicPartition, decide
+from rackspan.core.snapshot import table
+from rackspan.core.topology import Broker, BrokerLocation, IntArray, RackTree
+from rackspan.reconcile.cache import Cache
+from rackspan.reconcile.plans.topology_plan import TopologyPlan
+from rackspan.reconcile.topology_loops import TopologyLoops
 
 Work = Callable[[], object]
 
@@ -145,6 +156,58 @@ def ranges(count: int) -> Work:
     return partial(assign_ranges, group(300, 20, count, 0.0))
 
 
+def nearest(count: int) -> Work:
+    """Each member of a group is in a rack of its own, below one of 30 zones of 2,000 brokers."""
+    tree = regular(2000, 3, 10, 50)
+    brokers = [BrokerLocation(broker.id, format_rack(broker.rack or ()), broker.rack) for broker in tree.brokers]
+    rows = [(0, number, (number % 2000, (number + 1) % 2000), (number % 2000,), None, None) for number in range(count)]
+    replicas = ReplicaPlaces(tree, brokers, table(["topic"], rows))
+    members = tuple(
+        MemberSeen(str(number), "", "", {"topic": (number,)}, f"/{number % 3}/{number % 10}/own-{number}")
+        for number in range(count)
+    )
+    return lambda: locality(replicas, GroupSeen("group", members=members), {}, Selector.NEAREST)
+
+
+def patterns(count: int) -> Work:
+    """400 patterns, each of which is compared with the names of all racks."""
+    tree = RackTree(("zone", "rack"), tuple(Broker(at, (str(at % 3), f"rack-{at}")) for at in range(count)))
+    tree.selected(("/0",), ())
+    return lambda: tree.selected([f"/*/*-{at}*" for at in range(200)], [f"/{at % 3}/rack-{at}" for at in range(200)])
+
+
+def shrinking(count: int) -> Work:
+    """A partition loses all of its replicas but one."""
+    brokers = tuple(range(count))
+    racks = Racks({broker: (str(broker % 3), str(broker % 30), str(broker)) for broker in brokers})
+    state = PartitionState(brokers, frozenset(brokers), 0)
+    seen = Observed({TopicPartition("topic", 0): state}, frozenset(brokers), {"topic": 1})
+    return lambda: decide([Change("topic", 0, (0,), brokers)], seen, {}, Limits(), racks)
+
+
+def forgetting(count: int) -> Work:
+    """A namespace is deleted whose topics all have parts in a plan."""
+    plans, where = TopologyPlan(), objects.state(objects.EVEN)
+    names = [f"t{number}" for number in range(count)]
+    found = [(objects.topic(name, partitions=1), objects.seen((0, 3, 1), name=name)) for name in names]
+    asyncio.run(plans.of(found, where))
+    return lambda: [plans.forget(topic.key) for topic, _ in found]
+
+
+def rivals(count: int) -> Work:
+    """All objects of a namespace change, which claim one topic."""
+    cache = Cache()
+    topics = [cache.keep_topic(objects.topic(f"t{number}", topicName="topic")) for number in range(count)]
+
+    def work() -> None:
+        loops = TopologyLoops(dependencies_of(cache, MemoryCluster()))
+        for topic in topics:
+            loops.topic_changed(topic)
+        loops.requeue_rivals()
+
+    return work
+
+
 LEVELS = (2, 3, 4, 5, 6)
 SHAPES: Mapping[str, Shape] = {
     "place": Shape("three levels, 1,000 brokers", "partitions", placing(partial(regular, 1000, 5, 6, 3), 3), 50_000),
@@ -173,6 +236,11 @@ SHAPES: Mapping[str, Shape] = {
     "groups-members": Shape("20 subscriptions, 10,000 partitions", "members", members, 150),
     "groups-chain": Shape("each member shares topics with two others", "members", chained, 100),
     "groups-range": Shape("`range`, 20 subscriptions, 300 members", "partitions", ranges, 5000),
+    "groups-nearest": Shape("each member in a rack of its own, 2,000 brokers", "members", nearest, 1000),
+    "patterns": Shape("400 patterns of a topic", "racks", patterns, 250),
+    "shrink": Shape("a partition loses all replicas but one", "replicas", shrinking, 62),
+    "forget": Shape("all topics of a plan are deleted", "KafkaTopics", forgetting, 500),
+    "rivals": Shape("all objects claim one topic, and change", "KafkaTopics", rivals, 500),
 }
 
 
