@@ -342,8 +342,8 @@ def test_rates_are_computed_from_offsets_committed_between_two_samples(kafka, to
         elapsed = time.monotonic() - started
     finally:
         consumer.close()
-    assert (list(found.rates), found.warnings) == ([name], ())
-    first, second, third, fourth = found.rates[name][replicas.rows([topic] * 4, [0, 1, 2, 3])].tolist()
+    assert (found.rates_of("idle"), found.warnings) == (None, ())
+    first, second, third, fourth = found.rates_of(name)[replicas.rows([topic] * 4, [0, 1, 2, 3])].tolist()
     assert 20 * each / elapsed < first
     assert second == pytest.approx(2 * first, rel=0.1)
     assert third == 0

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from rackspan.core.consumers.group_locality import GroupSeen, ReplicaPlaces
-    from rackspan.core.consumers.rates import Offsets
+    from rackspan.core.consumers.rates import Offsets, RatesOf
     from rackspan.core.topology import FloatArray, IntArray
 
 _CALL_SECONDS = 30.0
@@ -39,11 +39,11 @@ _PARTITIONS_AT_ONCE = 2_000
 class SampledRates:
     """The bytes per second of each partition in the table, shape (n,), NaN if not known.
 
-    `rates` has the bytes that each group reads (`core.consumers.rates`), `written` those that producers write.
+    `rates_of` returns the bytes that a group reads (`core.consumers.rates`), `written` are those that producers write.
     `warnings` are about unknown data.
     """
 
-    rates: Mapping[str, FloatArray]
+    rates_of: RatesOf
     written: FloatArray
     warnings: tuple[str, ...]
 
@@ -127,12 +127,15 @@ async def _sampled(
     per_offset, written = np.full((2, len(table)), np.nan)
     per_offset[rows] = mean
     written[rows] = written_rates(first, last, seconds, mean)
-    found = {
-        name: rates(replicas, before.offsets[name], offsets, after.at[name] - before.at[name], per_offset)
-        for name, offsets in after.offsets.items()
-    }
+
+    def rates_of(group: str) -> FloatArray | None:
+        if group not in after.offsets:
+            return None
+        apart = after.at[group] - before.at[group]
+        return rates(replicas, before.offsets[group], after.offsets[group], apart, per_offset)
+
     return SampledRates(
-        found, written, tuple(failures_sentence("groups whose offsets could not be read", unread | failed))
+        rates_of, written, tuple(failures_sentence("groups whose offsets could not be read", unread | failed))
     )
 
 

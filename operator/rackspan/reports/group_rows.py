@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rackspan.core.consumers.group_locality import Locality, ReplicaPlaces, Selector, host_address, locality
+from rackspan.core.consumers.rates import unknown_rates
 from rackspan.reconcile.cluster.racks import path_from_labels
 from rackspan.reconcile.failures import Failure
 from rackspan.reports.document import MAX_GROUPS, GroupRow
@@ -15,9 +16,10 @@ if TYPE_CHECKING:
 
     from rackspan.api.racktopology import RackTopologySpec
     from rackspan.core.consumers.group_locality import GroupSeen
+    from rackspan.core.consumers.rates import RatesOf
     from rackspan.core.rack_path import RackPath
     from rackspan.core.snapshot import Snapshot
-    from rackspan.core.topology import FloatArray, RackTree
+    from rackspan.core.topology import RackTree
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,16 +55,16 @@ def group_rows(
     tree: RackTree,
     host_racks: Mapping[str, RackPath],
     selector: Selector = Selector.SAME_RACK,
-    rates: Mapping[str, FloatArray] | None = None,
+    rates_of: RatesOf = unknown_rates,
 ) -> list[GroupRow]:
     """Return the rows of at most MAX_GROUPS groups, those with the most cross-domain reads first.
 
     `tree` has the actual racks of brokers, `snapshot` the reported ones. `host_racks` has the racks of members' hosts
-    by IP address (`racks_of_hosts`). `rates`, by group, are the bytes per second that the group reads from each of the
+    by IP address (`racks_of_hosts`). `rates_of` returns the bytes per second that a group reads from each of the
     snapshot's partitions, NaN if not known. Domains are those of the deepest level.
     """
     replicas = ReplicaPlaces(tree, snapshot.brokers, snapshot.partitions)
-    found = worst_first(replicas, groups, host_racks, selector, rates)
+    found = worst_first(replicas, groups, host_racks, selector, rates_of)
     return [_row(group.name, seen) for group, seen in found[:MAX_GROUPS]]
 
 
@@ -71,12 +73,10 @@ def worst_first(
     groups: Sequence[GroupSeen],
     host_racks: Mapping[str, RackPath],
     selector: Selector,
-    rates: Mapping[str, FloatArray] | None = None,
+    rates_of: RatesOf = unknown_rates,
 ) -> list[tuple[GroupSeen, Locality]]:
     """Return groups and how near they read, the most cross-domain reads first. Arguments are as in `group_rows`."""
-    found = [
-        (group, locality(replicas, group, host_racks, selector, (rates or {}).get(group.name))) for group in groups
-    ]
+    found = [(group, locality(replicas, group, host_racks, selector, rates_of(group.name))) for group in groups]
     return sorted(found, key=_badness)
 
 

@@ -27,7 +27,7 @@ def groups(monkeypatch):
     def have(*seen, selector=Selector.SAME_RACK, rates=None, written=None):
         found = LiveGroups(Connection("127.0.0.1:1", {}), seen, selector, REPLICAS)
         monkeypatch.setattr(LiveGroups, "read", lambda *_, **__: found)
-        sampled = LiveGroups(found.connection, seen, selector, REPLICAS, {}, rates or {}, written)
+        sampled = LiveGroups(found.connection, seen, selector, REPLICAS, {}, (rates or {}).get, written)
         monkeypatch.setattr(LiveGroups, "sampled", lambda *_: sampled)
 
     return have

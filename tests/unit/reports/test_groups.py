@@ -29,7 +29,7 @@ def group(name, host, *partitions, rack=None):
 
 def test_row_has_the_counts_and_the_byte_rate():
     rates = {"shop": np.array([5.0, 7.0, math.nan])}
-    (row,) = group_rows([group("shop", "10.0.0.1", 0, 1, 2)], SNAPSHOT, TREE, HOSTS, rates=rates)
+    (row,) = group_rows([group("shop", "10.0.0.1", 0, 1, 2)], SNAPSHOT, TREE, HOSTS, rates_of=rates.get)
     assert row == GroupRow("shop", 1, 3, 1, 1, 1, 0, 7.0)
 
 
@@ -43,7 +43,7 @@ def test_most_expensive_groups_are_first():
         group("heavy", "10.0.0.1", 1),
     ]
     rates = {"heavy": np.array([0.0, 1.0, 0.0])}
-    rows = group_rows(groups, SNAPSHOT, TREE, HOSTS, rates=rates)
+    rows = group_rows(groups, SNAPSHOT, TREE, HOSTS, rates_of=rates.get)
     assert [row.group for row in rows] == ["heavy", "farther", "far", "unknown", "empty", "near"]
     assert [row.members_without_rack for row in rows] == [0, 0, 0, 1, 1, 0]
 

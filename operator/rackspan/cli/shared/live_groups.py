@@ -12,6 +12,7 @@ from rackspan.cli.shared.connection import Connection
 from rackspan.cli.shared.live_topology import LiveTopology
 from rackspan.cli.shared.selection import TopologyOptions, nearest
 from rackspan.core.consumers.group_locality import GroupSeen, ReplicaPlaces, Selector
+from rackspan.core.consumers.rates import RatesOf, unknown_rates
 from rackspan.core.rack_path import RackPath
 from rackspan.core.topology import FloatArray, TopologyError
 from rackspan.reports.group_rows import racks_of_hosts
@@ -21,7 +22,7 @@ from rackspan.reports.group_rows import racks_of_hosts
 class LiveGroups:
     """Consumer groups, the replicas that they read, and the racks of their members' hosts, by address.
 
-    `rates`, by group, and `written` are from `core.consumers.rates`: empty and None before they are sampled.
+    `rates_of` and `written` are from `core.consumers.rates`. Before they are sampled, none is known.
     """
 
     connection: Connection
@@ -29,7 +30,7 @@ class LiveGroups:
     selector: Selector
     replicas: ReplicaPlaces
     host_racks: Mapping[str, RackPath] = field(default_factory=dict)
-    rates: Mapping[str, FloatArray] = field(default_factory=dict)
+    rates_of: RatesOf = unknown_rates
     written: FloatArray | None = None
 
     @classmethod
@@ -87,7 +88,7 @@ class LiveGroups:
             )
         for sentence in found.warnings:
             warn(sentence)
-        return replace(self, rates=found.rates, written=found.written)
+        return replace(self, rates_of=found.rates_of, written=found.written)
 
 
 async def _waited(seconds: float, progress: ProgressStep) -> None:

@@ -51,7 +51,7 @@ class LocalityReport:
     @classmethod
     def of(cls, seen: LiveGroups, seconds: float | None, price: Price | None) -> Self:
         """Return the report on groups."""
-        ordered = worst_first(seen.replicas, seen.groups, seen.host_racks, seen.selector, seen.rates)
+        ordered = worst_first(seen.replicas, seen.groups, seen.host_racks, seen.selector, seen.rates_of)
         rows = tuple(
             GroupLocality(group, found, advise(seen.replicas, group, found, seen.selector)) for group, found in ordered
         )

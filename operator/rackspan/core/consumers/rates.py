@@ -4,7 +4,7 @@ Offsets count records, not bytes. So an offset counts as the log's mean bytes pe
 the network. If a group does not commit offsets, or its offsets were reset in between, the rate is not known.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -14,6 +14,13 @@ from rackspan.core.topology import FloatArray, IntArray
 
 Offsets = Mapping[tuple[str, int], int]
 """Committed offsets by topic and partition."""
+RatesOf = Callable[[str], FloatArray | None]
+"""Returns the `rates` of a group, None if they are not known. They are as long as the table of partitions, so those of
+thousands of groups at once would take gigabytes."""
+
+
+def unknown_rates(_group: str) -> None:
+    """Return None, for all groups."""
 
 
 def bytes_per_offset(start: IntArray, end: IntArray, size: IntArray) -> FloatArray:

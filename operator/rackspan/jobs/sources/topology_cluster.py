@@ -5,9 +5,10 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from rackspan.core.consumers.group_locality import ReplicaPlaces
+from rackspan.core.consumers.rates import RatesOf, unknown_rates
 from rackspan.core.rack_path import RackPathError, format_rack
 from rackspan.core.text import plural
-from rackspan.core.topology import BrokerLocation, FloatArray, TopologyError
+from rackspan.core.topology import BrokerLocation, TopologyError
 from rackspan.jobs.batches.batch_judging import Criteria
 from rackspan.jobs.sources.readers import LiveReader
 from rackspan.jobs.sources.scanned_cluster import ClusterError, ScannedCluster
@@ -95,7 +96,7 @@ def _groups(
         warnings.append(f"{unread}; their partitions are not counted for groups")
     tree, spec = criteria.locations.tree, seen.topology.spec
     hosts = racks_of_hosts(seen.hosts, seen.nodes, spec)
-    rates: Mapping[str, FloatArray] = {}
+    rates_of: RatesOf = unknown_rates
     if spec.compliance is not None and (seconds := spec.compliance.sample_seconds) is not None:
         replicas = ReplicaPlaces(tree, portion.brokers, portion.partitions)
         try:
@@ -103,6 +104,6 @@ def _groups(
         except FailureError as error:
             warnings.append(f"rates of consumer groups are not known: {error}")
         else:
-            rates = sampled.rates
+            rates_of = sampled.rates_of
             warnings += sampled.warnings
-    return group_rows(found.groups, portion, tree, hosts, found.selector, rates)
+    return group_rows(found.groups, portion, tree, hosts, found.selector, rates_of)
