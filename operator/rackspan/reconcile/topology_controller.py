@@ -26,6 +26,7 @@ from rackspan.reconcile.cluster.topology_status import StatusInputs, topology_st
 from rackspan.reconcile.failures import Failure, FailureError
 from rackspan.reconcile.ports import ObjectRef
 from rackspan.reconcile.runtime.controller import unexpected_failure
+from rackspan.reconcile.runtime.threads import in_thread
 from rackspan.reconcile.runtime.waiting import progress, wait_for_any
 from rackspan.reconcile.runtime.workqueue import backoff
 from rackspan.reconcile.topics.topic_events import condition_events
@@ -261,14 +262,13 @@ class TopologyReconciler:
         async with self._writing:
             await self._write_latest_status()
 
-    async def _write_latest_status(self) -> None:
+    def _status_inputs(self) -> StatusInputs:
         cache, state = self._dependencies.cache, self.cluster.state
-        topics = [cache.topics[key] for key in cache.topics_of(self._key) if key in cache.topics]
         deletions, waiting = self.topics.finalizer.review()
-        inputs = StatusInputs(
-            state=state,
+        return StatusInputs(
+            state=state.with_own_load if isinstance(state, ClusterState) else state,
             racks=self.cluster.racks,
-            topics=topics,
+            topics=[cache.topics[key] for key in cache.topics_of(self._key) if key in cache.topics],
             remaining=self.cluster.remaining,
             deletions=deletions,
             waiting=tuple(waiting),
@@ -277,6 +277,10 @@ class TopologyReconciler:
             failed_spec=self.cluster.failed_spec,
             cordon_problem=self._cordons.problem,
         )
+
+    async def _write_latest_status(self) -> None:
+        cache, inputs = self._dependencies.cache, self._status_inputs()
+        state = inputs.state
         topology = None if self._finished else cache.topologies.get(self._key)  # else it is a new object of that name
         if topology is None:
             forget_topology(str(self._key))
@@ -284,7 +288,8 @@ class TopologyReconciler:
         if isinstance(state, Failure) and state.reason == Reason.WAITING:
             return
         now = datetime.now(UTC)
-        status = structs.replace(topology_status(topology, inputs, now), lease=str(self._dependencies.lease))
+        status = await in_thread(topology_status, topology, inputs, now)  # thousands of topics take time
+        status = structs.replace(status, lease=str(self._dependencies.lease))
         if metrics.is_served(str(self._key)):
             measure(str(self._key), inputs, ready=is_true(status.conditions, READY))
             measure_drains(str(self._key), status)

@@ -1,6 +1,7 @@
 """The control loops of one topology."""
 
 import asyncio
+import threading
 import time
 from unittest.mock import AsyncMock, MagicMock
 
@@ -251,3 +252,21 @@ async def test_plan_that_cannot_start_is_counted_and_retried_with_backoff(monkey
         await loop._approval_loop()
     assert pauses == [4, 8, 16, 32, 60, 60, 60, 60, 2, 4]
     assert counted == [("shop/kafka", Remedy.ACCESS, Reason.API_SERVER_REFUSED)] * 8
+
+
+async def test_status_of_a_topology_is_computed_outside_the_event_loop(monkeypatch):
+    kafka, kube, cache, threads = SlowKafka(), MemoryCluster(), Cache(), set()
+    kafka.counting.set()
+    topology_status = topology_controller.topology_status
+
+    def spied(*arguments):
+        threads.add(threading.current_thread().name.split("_")[0])
+        return topology_status(*arguments)
+
+    monkeypatch.setattr(topology_controller, "topology_status", spied)
+    cache.put_topology(TOPOLOGY)
+    loop = TopologyReconciler(PROD, dependencies_of(cache, kube, kafka), ())
+    await loop.cluster.observe()
+    await loop.write_status()
+    assert threads == {"thinking"}
+    assert "prod" in kube.statuses

@@ -137,6 +137,11 @@ class ClusterState:
         """The state with stable racks only, for which replicas may be moved."""
         return self if self.settled is None else replace(self, racks=self.settled, settled=None)
 
+    @property
+    def with_own_load(self) -> ClusterState:
+        """The state with a copy of the load, for use in a thread."""
+        return replace(self, load=self.load.copy())
+
 
 class ObservedCluster(Protocol):
     """The last observed state of a topology's Kafka cluster, and the client of exactly that cluster, if any.

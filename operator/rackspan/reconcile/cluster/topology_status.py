@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
@@ -93,7 +94,7 @@ class PlanSummary:
 NO_PLAN: Final = PlanSummary(None, _TRUE, Reason.IN_SYNC, "no topic needs a change", {})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class StatusInputs:
     """The inputs of a status: the state or why there is none, the last known racks, the KafkaTopics, and more."""
 
@@ -119,7 +120,7 @@ class StatusInputs:
         observed = self.state.spec if isinstance(self.state, ClusterState) else self.failed_spec
         return observed is None or all(getattr(observed, name) == getattr(spec, name) for name in fields)
 
-    @property
+    @cached_property
     def counts(self) -> TopicCounts:
         """The numbers of topics by state."""
         return TopicCounts(
@@ -130,7 +131,7 @@ class StatusInputs:
             pinned=sum((one.status.compliance.pinned or 0) for one in self.topics if one.status.compliance),
         )
 
-    @property
+    @cached_property
     def drifted_topics(self) -> DriftedTopics | None:
         """The topics that are not compliant only because of drift, or None if there are none."""
         if self.racks is None or not self.racks.drifted:
@@ -138,7 +139,7 @@ class StatusInputs:
         found = sorted(str(one.key) for one in self.topics if one.status.compliance and one.status.compliance.drifted)
         return DriftedTopics(len(found), tuple(found[:MAX_DRIFT_SAMPLES])) if found else None
 
-    @property
+    @cached_property
     def offline(self) -> tuple[int, ...]:
         """The ids of brokers that Kafka does not list, but a pod, an earlier observation or their replicas show."""
         rows = self.racks.rows if self.racks else ()

@@ -81,7 +81,7 @@ async def _decide(outcomes: Sequence[Outcome], state: ClusterState, third_party:
                 _apply(portion[0], decision, state)
             continue
         async with state.load.turn:
-            decisions = await in_thread(_decide_in_order, portion, _with_own_load(state))
+            decisions = await in_thread(_decide_in_order, portion, state.with_own_load)
             for outcome, decision in zip(portion, decisions, strict=True):
                 _apply(outcome, decision, state)
 
@@ -116,7 +116,7 @@ async def _call_placer(
     placer: str, outcome: Outcome, state: ClusterState, third_party: ThirdPartyPlacers
 ) -> TopicDecision:
     try:
-        return await third_party.call(placer, partial(_decide_one, outcome, _with_own_load(state)))
+        return await third_party.call(placer, partial(_decide_one, outcome, state.with_own_load))
     except PlacerTimedOutError:
         return _timed_out(placer)
 
@@ -124,11 +124,6 @@ async def _call_placer(
 def _timed_out(placer: str) -> TopicDecision:
     message = f"the placer {placer!r} takes longer than {PLACER_SECONDS:g} seconds, for this topic or for another one"
     return TopicDecision(problem=Failure(Reason.PLACER_TIMED_OUT, message, Remedy.RETRY))
-
-
-def _with_own_load(state: ClusterState) -> ClusterState:
-    """Return the state with a copy of the load, for use in a thread."""
-    return replace(state, load=state.load.copy())
 
 
 def _apply(outcome: Outcome, decision: TopicDecision, state: ClusterState) -> None:
