@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import Counter
 from datetime import UTC, datetime
 from functools import partial
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology, RackTopologyStatus
+    from rackspan.reconcile.cluster.topology_status import PlanSummary
     from rackspan.reconcile.dependencies import Dependencies
 
 
@@ -244,10 +244,9 @@ class TopologyReconciler:
             try:
                 with self._dependencies.liveness.track(f"approval of {self._key}"):
                     await self.topics.approvals.reconcile()
-                began = time.thread_time()  # wall time would also count the load of a busy machine
-                if summary != (summary := self.topics.approvals.summary()):
-                    self._status_due.set()
-                judging, failures = time.thread_time() - began, 0
+                    if summary != (summary := await self.topics.approvals.summary()):
+                        self._status_due.set()
+                judging, failures = self.topics.approvals.judging, 0
             except FailureError as error:
                 failures += 1
                 count_error(str(self._key), error.failure.remedy, error.failure.reason)
@@ -262,7 +261,7 @@ class TopologyReconciler:
         async with self._writing:
             await self._write_latest_status()
 
-    def _status_inputs(self) -> StatusInputs:
+    def _status_inputs(self, planned: PlanSummary | None) -> StatusInputs:
         cache, state = self._dependencies.cache, self.cluster.state
         deletions, waiting = self.topics.finalizer.review()
         return StatusInputs(
@@ -273,13 +272,13 @@ class TopologyReconciler:
             deletions=deletions,
             waiting=tuple(waiting),
             deletion_blocked=self._finalizer.problem,
-            planned=self.topics.approvals.summary(),
+            planned=planned,
             failed_spec=self.cluster.failed_spec,
             cordon_problem=self._cordons.problem,
         )
 
     async def _write_latest_status(self) -> None:
-        cache, inputs = self._dependencies.cache, self._status_inputs()
+        cache, inputs = self._dependencies.cache, self._status_inputs(await self.topics.approvals.summary())
         state = inputs.state
         topology = None if self._finished else cache.topologies.get(self._key)  # else it is a new object of that name
         if topology is None:

@@ -120,10 +120,19 @@ class ApprovalOutcome(Generic[K]):
     above: Mapping[str, Need] = field(default_factory=dict)
 
 
-def judge_approval(parts: Mapping[K, PlanPart], approved_plans: Collection[str], terms: Terms) -> ApprovalOutcome[K]:
-    """Return which parts of a plan may start. `approved_plans` are the hashes that people approved on the topology."""
+def judge_approval(
+    parts: Mapping[K, PlanPart],
+    approved_plans: Collection[str],
+    terms: Terms,
+    above: Mapping[str, Need] | None = None,
+) -> ApprovalOutcome[K]:
+    """Return which parts of a plan may start. `approved_plans` are the hashes that people approved on the topology.
+
+    If these are not all parts of the plan, `above` is that of the outcome for all of them.
+    """
     asked = {topic: _asked(part, approved_plans) for topic, part in parts.items()}
-    above = _above_share([parts[topic] for topic, who in asked.items() if who is Approver.POLICY], terms)
+    if above is None:
+        above = _above_share([parts[topic] for topic, who in asked.items() if who is Approver.POLICY], terms)
     approved, holds = {}, {}
     for topic, who in asked.items():
         hold = _hold(parts[topic], who, terms, above)

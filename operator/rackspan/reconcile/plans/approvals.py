@@ -7,8 +7,9 @@ more: an approval applies only to the replicas that the plan was made for.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from rackspan.api.plans import is_unmanaged, topology_hash
 from rackspan.api.racktopology import KIND as TOPOLOGY
 from rackspan.api.reasons import Reason
 from rackspan.reconcile.cluster.state import ClusterState
-from rackspan.reconcile.cluster.topology_status import NO_PLAN, PlanSummary
+from rackspan.reconcile.cluster.topology_status import NO_PLAN
 from rackspan.reconcile.failures import FailureError
 from rackspan.reconcile.plans import holds
 from rackspan.reconcile.plans.approved_hashes import ApprovedHashes
@@ -26,6 +27,7 @@ from rackspan.reconcile.plans.plan_sizes import PlanSizes
 from rackspan.reconcile.plans.shrinking import lowered, lowered_at_last, make_room
 from rackspan.reconcile.plans.topology_plan import UnmanagedParts, inputs_of, inputs_of_unmanaged
 from rackspan.reconcile.ports import KubernetesEvent, ObjectRef, TopicDescription
+from rackspan.reconcile.runtime.threads import in_planner_thread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -33,7 +35,9 @@ if TYPE_CHECKING:
     from rackspan.api.kafkatopic import KafkaTopic
     from rackspan.api.meta import ObjectKey
     from rackspan.core.planning import Change
+    from rackspan.core.reassignment import Need
     from rackspan.reconcile.cluster.state import ObservedCluster
+    from rackspan.reconcile.cluster.topology_status import PlanSummary
     from rackspan.reconcile.dependencies import Dependencies
     from rackspan.reconcile.failures import Failure
     from rackspan.reconcile.plans.holds import PlanHold
@@ -103,6 +107,16 @@ class Approvals:
         """Topics with a part in the Reassignments under way."""
         self._was_busy = False
         self._reported: dict[ObjectKey, tuple[PlanHold, int | None]] = {}
+        self._above: Mapping[str, Need] = {}
+        """The needs of the namespaces above their shares of the limits, at the last review of the whole plan."""
+        self._last: Review | None = None
+        """The last review of the whole plan."""
+        self._holds: Mapping[ObjectKey, tuple[PlanHold, int | None]] = {}
+        """What the parts waited for at the last review, and their bytes."""
+        self._summary: tuple[Review, PlanSummary] | None = None
+        """The last review that was summarized, and its summary."""
+        self.judging = 0.0
+        """The CPU seconds of the last review."""
         self._carried_out: set[str] = set()
         """Hashes that named plans begun before: approvals of these hashes in specs stay there."""
         self._counted_at = float("-inf")
@@ -111,45 +125,77 @@ class Approvals:
     # --- what a plan waits for ---------------------------------------------------------------------------------------
 
     def holds_of(self, topics: Iterable[KafkaTopic]) -> Mapping[ObjectKey, tuple[PlanHold, int | None]]:
-        """Return what the parts of these topics wait for, and their bytes. Topics without a part are left out."""
-        review = self._review(datetime.now(UTC))
+        """Return what the parts of these topics wait for, and their bytes. Topics without a part are left out.
+
+        Only these parts are reviewed. If the shares of the limits have changed, a later pass reports it.
+        """
+        whole = self._plans.whole
+        parts = {topic.key: topic for topic in topics if topic.key in whole.parts}
+        review = self._review_of(whole.of(parts), self._above, datetime.now(UTC))
         if review is None:
             return {}
-        found = {topic.key: review.hold_of(topic) for topic in topics if topic.key in review.whole.parts}
+        found = {key: review.hold_of(topic) for key, topic in parts.items()}
         self._reported |= found
         return found
 
-    def summary(self) -> PlanSummary | None:
-        """Return the whole plan for the RackTopology's status, or None while not all topics have been checked."""
+    async def summary(self) -> PlanSummary | None:
+        """Return the whole plan for the RackTopology's status, or None while not all topics have been checked.
+
+        It is that of the last review, if the plan is still the same.
+        """
         if not self._is_complete:
             return None
-        review = self._review(datetime.now(UTC))
-        return NO_PLAN if review is None else summary(review)
+        if self._last is None or self._last.whole is not self._plans.whole:
+            await self._review(datetime.now(UTC))
+        review = self._last
+        if review is None:
+            return NO_PLAN
+        if self._summary is None or self._summary[0] is not review:
+            self._summary = review, await in_planner_thread(summary, review)
+        return self._summary[1] if self._is_complete else None
 
-    def _review(self, now: datetime, earlier: WholePlan | None = None) -> Review | None:
-        """Return the review of the current or an earlier plan, or None without a plan or the state of a cluster."""
-        cache, state, whole = self._dependencies.cache, self._observer.state, earlier or self._plans.whole
+    async def _review(self, now: datetime) -> Review | None:
+        """Review the current plan in a thread. Return None without a plan or the state of a cluster."""
+        whole = self._plans.whole
+        present = self._present(whole)
+        if present is None:
+            self._last, self._holds = None, {}
+            return None
+        review, told, self.judging = await in_planner_thread(_reviewed, whole, present, now)
+        self._last, self._holds, self._above = review, told, review.outcome.above
+        return review
+
+    def _review_of(self, some: WholePlan, above: Mapping[str, Need], now: datetime) -> Review | None:
+        """Review some parts of the current or an earlier plan.
+
+        `above` are the needs of the namespaces that exceed their shares of the limits, by the review of the whole plan.
+        """
+        present = self._present(some)
+        return None if present is None else review_plan(some, replace(present, above=above), now)
+
+    def _present(self, whole: WholePlan) -> Present | None:
+        """Return what a review depends on, as it is now."""
+        cache, state = self._dependencies.cache, self._observer.state
         topology = cache.topologies.get(self._key)
         if topology is None or not isinstance(state, ClusterState) or not whole.parts:
             return None
-        now_seconds = asyncio.get_running_loop().time()
-        parts = whole.parts.items()
+        now = asyncio.get_running_loop().time()
         if not self._recalled:
             self._recall()
-        self._same_since = {part.hash: self._same_since.get(part.hash, now_seconds) for _, part in parts}
-        present = Present(
+        before, current = self._same_since, self._plans.whole.parts.values()
+        since = self._same_since = {part.hash: before.get(part.hash, now) for part in current}
+        return Present(
             topology,
             state,
-            cache.topics,
+            {key: cache.topics[key] for key in whole.parts if key in cache.topics},
             self._approved,
             self._sizes,
             busy=self._reassignments.active(self._key),
-            begun={key: name for key, _ in parts if (name := self._begun_as(key, whole)) is not None},
+            begun={key: name for key in whole.parts if (name := self._begun_as(key, whole)) is not None},
             settled={
-                key for key, part in parts if now_seconds - self._same_since[part.hash] >= holds.PLAN_SETTLE_SECONDS
+                key for key, part in whole.parts.items() if now - since.get(part.hash, now) >= holds.PLAN_SETTLE_SECONDS
             },
         )
-        return review_plan(whole, present, now)
 
     # --- which topics have been checked ------------------------------------------------------------------------------
 
@@ -212,26 +258,30 @@ class Approvals:
             await self._sizes.look(topology, whole)
             self._approved.cover(topology, whole)
         now = datetime.now(UTC)
-        review, admin = self._review(now), self._observer.admin
+        review, admin = await self._review(now), self._observer.admin
         if self._is_complete:
-            self._approved.keep(self._plans.whole, review.shown_as_approved if review is not None else ())
+            reviewed, shown = (whole, ()) if review is None else (review.whole, review.shown_as_approved)
+            self._approved.keep(reviewed, shown)
         problem: FailureError | None = None
-        is_current = review is not None and review.topology.spec == review.state.spec  # a drain may have ended
-        if review is not None and admin is not None and self._is_complete and is_current:
+        if review is not None and admin is not None and self._is_complete and self._is_still(review):
             if review.outcome.approved:
                 try:
                     await self._begin(review, admin, now)
                 except FailureError as error:
                     problem = error  # raised below, after the waiting topics are queued
-                review = self._review(datetime.now(UTC))
+                review = await self._review(datetime.now(UTC))
             else:
                 await self._let_shrink(review, admin)
             if review is not None:
                 await self._refuse(review)
         if review is not None:
-            self._requeue_changed(review)
+            self._requeue_changed()
         if problem is not None:
             raise problem
+
+    def _is_still(self, review: Review) -> bool:
+        """Return whether the plan is still the reviewed one, and was made for the spec: a drain may have ended."""
+        return review.whole is self._plans.whole and review.topology.spec == review.state.spec
 
     async def _plan_together(self) -> None:
         """Plan topics without a KafkaTopic, and compute the plan again if no topic's pass does so.
@@ -307,7 +357,7 @@ class Approvals:
         # Remove an approval before anything is done for it: a restarted operator must not find it again.
         able = await self._approved.take_off(review.topology, review.whole, same)
         # A person may have withdrawn an approval meanwhile, or paused a topic. A window that has closed does not count.
-        now = self._review(at, review.whole)
+        now = self._review_of(review.whole.of(able), review.outcome.above, at)
         parts = {key: part for key, part in able.items() if now is not None and key in now.outcome.approved}
         if now is None or not parts or not self._is_current(review.state):
             return
@@ -401,9 +451,11 @@ class Approvals:
         KafkaTopic, the parts of its namespace are computed again, and replicas are counted at most once a minute.
         """
         if self._approved.refuse(review.topology, review.whole, self._carried_out):
+            self._last = None  # it does not show the refusal
             await self._count_again()
             self._plans.make_anew()
         if namespaces := self._approved.refuse_parts(review.topology, review.whole):
+            self._last = None
             if asyncio.get_running_loop().time() - self._counted_at >= _COUNT_SECONDS:
                 await self._count_again()
             self._plans.make_anew(namespaces)
@@ -420,9 +472,19 @@ class Approvals:
         if any(map(is_unmanaged, keys)):
             self._unmanaged.look_again()
 
-    def _requeue_changed(self, review: Review) -> None:
+    def _requeue_changed(self) -> None:
         """Queue topics whose status does not report what their parts wait for now."""
-        cache = self._dependencies.cache
-        self._reported = {key: one for key, one in self._reported.items() if key in review.whole.parts}
-        there = ((cache.topics[key], reported) for key, reported in self._reported.items() if key in cache.topics)
-        self._queue.add([topic.key for topic, reported in there if reported != review.hold_of(topic)])
+        told = self._holds
+        self._reported = {key: one for key, one in self._reported.items() if key in told}
+        topics = self._dependencies.cache.topics
+        self._queue.add([key for key, one in self._reported.items() if one != told[key] and key in topics])
+
+
+def _reviewed(
+    whole: WholePlan, present: Present, now: datetime
+) -> tuple[Review, Mapping[ObjectKey, tuple[PlanHold, int | None]], float]:
+    """Return the review of a plan, what the part of each KafkaTopic waits for, and the CPU seconds that it took."""
+    began = time.thread_time()
+    review = review_plan(whole, present, now)
+    told = {key: review.hold_of(topic) for key, topic in present.topics.items()}
+    return review, told, time.thread_time() - began

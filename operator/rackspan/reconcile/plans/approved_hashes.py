@@ -108,6 +108,8 @@ class ApprovedHashes:
         """
         objects: Mapping[str, Mapping[ObjectKey, RackTopology | KafkaTopic]]
         objects = {TOPOLOGY: self._cache.topologies, TOPIC: self._cache.topics}
+        if not self._in_hand:
+            return
         live = _together(some for key, some in self.names(whole).items() if key in shown)
         self._in_hand = {
             ref: ",".join(sorted(approved))
@@ -122,8 +124,9 @@ class ApprovedHashes:
 
         `carried_out` are the hashes that named plans begun before.
         """
-        present = _together(self.names(whole).values())
-        unseen = self._said_of_topology(topology).all - present - self._refused.keys() - set(carried_out)
+        unseen = self._said_of_topology(topology).all - self._refused.keys() - set(carried_out)
+        if unseen:
+            unseen -= _together(self.names(whole).values())
         self._refused |= dict.fromkeys(unseen)
         while len(self._refused) > _REMEMBERED:
             self._refused.pop(next(iter(self._refused)))
@@ -197,7 +200,10 @@ class ApprovedHashes:
 
     def _annotation(self, kind: str, meta: Meta) -> str | None:
         """Return the annotation, or the removed annotation of a plan that has not begun."""
-        return meta.annotations.get(APPROVE_PLAN) or self._in_hand.get(ObjectRef(kind, meta.key, meta.uid))
+        annotation = meta.annotations.get(APPROVE_PLAN)
+        if annotation or not self._in_hand:
+            return annotation
+        return self._in_hand.get(ObjectRef(kind, meta.key, meta.uid))
 
 
 def _together(names: Iterable[frozenset[str]]) -> frozenset[str]:
@@ -211,4 +217,4 @@ def _hashes(text: str | None) -> frozenset[str]:
 
 def may_approve(key: ObjectKey, topology: RackTopology) -> bool:
     """Return whether a KafkaTopic may approve its own part."""
-    return topology.spec.reassignment.topic_approval.to(key.namespace, topology.key.namespace)
+    return topology.spec.reassignment.topic_approval.to(key.namespace, topology.meta.namespace)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.core.planning import BelowMinInsync, TopicPlan
+    from rackspan.core.reassignment import Need
     from rackspan.reconcile.cluster.state import ClusterState
     from rackspan.reconcile.plans.approved_hashes import Approved, ApprovedHashes
     from rackspan.reconcile.plans.holds import HoldContext, PlanHold
@@ -60,6 +61,8 @@ class Present:
     """The ended Reassignments that the same parts were begun as."""
     settled: Collection[ObjectKey]
     """The parts that have been the same for long enough to start automatically."""
+    above: Mapping[str, Need] | None = None
+    """The needs of the namespaces above their shares of the limits, if they are known from the whole plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +135,7 @@ def review_plan(whole: WholePlan, present: Present, now: datetime) -> Review:
             steady=present.state.settled is None,
             first=topology.meta.namespace,
         ),
+        present.above,
     )
     around = holds.HoldContext(
         topology.key,
@@ -156,31 +160,29 @@ def _below(present: Present, key: ObjectKey, part: TopicPlan) -> BelowMinInsync 
 
 
 def _part(key: ObjectKey, part: TopicPlan, names: frozenset[str], said: Approved, present: Present) -> PlanPart:
-    topology, reorders_only = present.topology, not part.moves and not part.removals
-    defaults, again = topology.spec.defaults.reassignment, key in present.begun
+    topology, again = present.topology, key in present.begun
+    topic = None if is_unmanaged(key) else present.topics.get(key)
+    held, approved, policy = None, frozenset[str](), topology.spec.defaults.reassignment
+    if topic is not None and not topic.meta.is_deleting:
+        asked, may = topic.spec.reassignment, may_approve(key, topology)
+        if may or (asked is not None and Approval.AUTOMATIC not in (asked.approval, asked.reorders)):
+            policy = policy.overridden_by(asked)
+        if may:
+            approved = present.approved.of_part(topic, part.hash, again=again)
+        held = ApprovalHold.PAUSED if topic.meta.is_paused else None
+    elif not is_unmanaged(key):
+        held = ApprovalHold.DELETING
     known = present.sizes.is_known(part) or topology.spec.reassignment.max_bytes is None
-    judged = PlanPart(
+    return PlanPart(
         part.hash,
         part.moves,
         present.sizes.of(part) if known else 0,  # the part does not begin before its size is known
-        automatic=defaults.of(reorders_only=reorders_only) is Approval.AUTOMATIC and not again,
-        namespace=holds.sharing(key, topology.key),
+        automatic=not again and policy.of(reorders_only=not part.moves and not part.removals) is Approval.AUTOMATIC,
+        approved=approved,
+        held=held,
+        namespace=holds.sharing(key, topology.meta.namespace),
         names=names & said.annotated if again else names,
         settled=known and key in present.settled,
-    )
-    if is_unmanaged(key):
-        return judged
-    topic = present.topics.get(key)
-    if topic is None or topic.meta.is_deleting:
-        return replace(judged, held=ApprovalHold.DELETING)
-    asked, may = topic.spec.reassignment, may_approve(key, topology)
-    held = asked is not None and Approval.AUTOMATIC not in (asked.approval, asked.reorders)
-    policy = defaults.overridden_by(asked) if may or held else defaults
-    return replace(
-        judged,
-        automatic=policy.of(reorders_only=reorders_only) is Approval.AUTOMATIC and not again,
-        approved=present.approved.of_part(topic, part.hash, again=again) if may else frozenset(),
-        held=ApprovalHold.PAUSED if topic.meta.is_paused else None,
     )
 
 

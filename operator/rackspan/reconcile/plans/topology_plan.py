@@ -74,6 +74,10 @@ class WholePlan:
         """Return all hashes that name a part: its own, that of its namespace's parts and that of the whole plan."""
         return frozenset((self.parts[key].hash, self.namespaces[key.namespace], self.hash))
 
+    def of(self, keys: Iterable[ObjectKey]) -> WholePlan:
+        """Return the same plan with only these of its parts."""
+        return replace(self, parts={key: self.parts[key] for key in keys})
+
 
 def plan_hashes(parts: Mapping[ObjectKey, TopicPlan]) -> tuple[str, Mapping[str, str]]:
     """Return the hash of all parts, which all change something, and the hash of each namespace's parts."""

@@ -1,5 +1,6 @@
 """Approval of plans by users and policies: statuses, rejected approvals, and the start of each plan, once."""
 
+import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -183,8 +184,8 @@ class World:
         holds_ = self.loop.approvals.holds_of(self.cache.topics.values())
         return {key.name: hold.message for key, (hold, _) in holds_.items()}
 
-    def told(self):
-        found = self.loop.approvals.summary()
+    async def told(self):
+        found = await self.loop.approvals.summary()
         return found.reason, found.message
 
 
@@ -202,7 +203,7 @@ async def test_plan_waits_for_approval_and_the_statuses_say_how_to_approve_it():
         "it waits for approval; to approve it: kubectl annotate --overwrite --namespace shop "
         f"kafkatopics.rackspan.dev one rackspan.dev/approve-plan={part.hash}"
     )
-    reason, message = world.told()
+    reason, message = await world.told()
     assert reason == "PlanPending"
     assert f"plan {world.plan.hash} copies 2 replicas for 1 topic, and no plan copies fewer" in message
     assert message.endswith(
@@ -319,7 +320,7 @@ async def test_approval_of_a_plan_that_never_started_does_not_start_the_same_pla
     assert not world.plan.parts
     await world.topic("one")
     assert world.plan.hash == approved
-    assert world.told()[0] == "PlanPending"
+    assert (await world.told())[0] == "PlanPending"
     assert not world.begun.plans
 
 
@@ -344,7 +345,7 @@ async def test_removed_approval_starts_nothing_once_statuses_have_not_shown_it(w
     annotate(world, "KafkaTopic", {})
     world.topology()
     await world.work()
-    assert world.told()[0] == "PlanPending"
+    assert (await world.told())[0] == "PlanPending"
     assert not world.begun.plans
 
 
@@ -374,7 +375,7 @@ async def test_part_does_not_start_if_its_kafkatopic_withdraws_the_approval_duri
     await world.loop.approvals.reconcile()
     assert world.kafka.made("describe_topics")[-1] == ["one"]
     assert not world.begun.plans
-    assert world.told()[0] == ("Paused" if how == "pause" else "PlanPending")
+    assert (await world.told())[0] == ("Paused" if how == "pause" else "PlanPending")
 
 
 class Stored:
@@ -410,11 +411,11 @@ async def test_cancelled_plan_does_not_start_again_if_the_response_to_its_start_
     with pytest.raises(FailureError):
         await (approve(world, where) if not declared else world.topic("one", **declared))
     await world.work()
-    assert world.told()[0] == "Reassigning"
+    assert (await world.told())[0] == "Reassigning"
     stored.end(ReassignmentState.CANCELLED)
     await world.work()
     assert len(stored.made) == 1
-    assert f"Reassignment {stored.made[0]} was to carry it out, and ended before" in world.told()[1]
+    assert f"Reassignment {stored.made[0]} was to carry it out, and ended before" in (await world.told())[1]
 
 
 @pytest.mark.parametrize("restarted", [True, False])
@@ -433,7 +434,7 @@ async def test_incompletely_created_plan_starts_again_after_its_created_parts_ar
         world.start()
     world.loop.add(world.cache.topics)
     await world.work()
-    assert world.told()[0] == "Reassigning"
+    assert (await world.told())[0] == "Reassigning"
     stored.end(ReassignmentState.STOPPED)
     await world.work()
     assert [name[-2:] for name in stored.made] == ["-1", "-1", "-2"]
@@ -455,7 +456,7 @@ async def test_new_operator_with_an_outdated_approval_does_not_start_a_cancelled
     successor.topology()
     await successor.topic("one")
     assert successor.plan.hash in plan.names
-    assert "Reassignment prod-1 was to carry it out, and ended before; to begin it again" in successor.told()[1]
+    assert "Reassignment prod-1 was to carry it out, and ended before; to begin it again" in (await successor.told())[1]
     assert not successor.begun.plans
 
 
@@ -498,7 +499,7 @@ async def test_plan_cancelled_after_a_restart_is_not_started_again_by_an_approva
     await again.work()
     assert again.plan.hash in plan.names
     assert not again.begun.plans
-    assert "Reassignment prod-1 was to carry it out, and ended before" in again.told()[1]
+    assert "Reassignment prod-1 was to carry it out, and ended before" in (await again.told())[1]
 
 
 def keep_statuses(world):
@@ -529,7 +530,7 @@ async def test_plan_with_a_deleted_reassignment_does_not_start_again_after_a_res
     for _ in range(3):
         restarted_without_reassignments(world)
         await world.work()
-        assert "Reassignment prod-1 was to carry it out, and ended before; to begin it again" in world.told()[1]
+        assert "Reassignment prod-1 was to carry it out, and ended before; to begin it again" in (await world.told())[1]
     assert len(world.begun.plans) == 1
     world.topology(world.plan.hash)
     await world.work()
@@ -591,19 +592,19 @@ async def test_cancelled_plan_does_not_start_again_if_a_pass_read_kafka_before_t
     await world.work()
     assert world.plan.hash in plan.names
     assert world.begun.plans == [plan]
-    assert "Reassignment prod-1 was to carry it out, and ended before" in world.told()[1]
+    assert "Reassignment prod-1 was to carry it out, and ended before" in (await world.told())[1]
 
 
 async def test_summary_is_missing_until_topics_are_read_again_after_a_reassignment(at_once):
     world = World(defaults={"reassignment": {"approval": "Automatic"}})
     await world.topic("one")
-    assert world.told()[0] == "Reassigning"
+    assert (await world.told())[0] == "Reassigning"
     planned = {change.partition: change.replicas for change in world.begun.plans[0].changes}
     world.kafka.replicas["one"] = tuple(planned[number] for number in range(2))
     world.begun.under_way = None
-    assert world.loop.approvals.summary() is None
+    assert await world.loop.approvals.summary() is None
     await world.work()
-    assert world.told()[0] == "InSync"
+    assert (await world.told())[0] == "InSync"
 
 
 async def test_part_approved_on_a_kafkatopic_starts_alone():
@@ -637,7 +638,7 @@ async def test_stale_hash_is_rejected_and_the_message_contains_the_current_hash(
     world.topology(stale)
     await world.work()
     assert not world.begun.plans
-    reason, message = world.told()
+    reason, message = await world.told()
     assert reason == "StaleApproval"
     assert f"{stale} was approved, which is not the current plan" in message
     assert f"approve-plan={world.plan.hash}" in message
@@ -652,7 +653,7 @@ async def test_approved_plan_does_not_start_if_the_replicas_in_kafka_have_change
     await world.work()
     assert not world.begun.plans
     assert world.plan.hash != approved
-    assert world.told()[0] == "StaleApproval"
+    assert (await world.told())[0] == "StaleApproval"
 
 
 async def test_hash_of_the_command_line_is_accepted_if_the_operator_has_older_replica_counts():
@@ -680,7 +681,7 @@ async def test_automatic_plan_starts_once_and_not_again_after_it_ended_without_s
     world.begun.under_way = None
     await world.work()
     assert len(world.begun.plans) == 1
-    assert "Reassignment prod-1 was to carry it out, and ended before; to begin it again" in world.told()[1]
+    assert "Reassignment prod-1 was to carry it out, and ended before; to begin it again" in (await world.told())[1]
     world.topology(world.plan.hash)
     await world.work()
     assert len(world.begun.plans) == 2
@@ -698,7 +699,7 @@ async def test_automatic_plan_starts_again_after_a_restart_only_if_it_succeeded_
     assert world.plan.hash in plan.names
     assert len(world.begun.plans) == succeeded
     if not succeeded:
-        assert "Reassignment prod-1 was to carry it out, and ended before" in world.told()[1]
+        assert "Reassignment prod-1 was to carry it out, and ended before" in (await world.told())[1]
         await world.topic("two")  # this makes a different plan
         assert [world.plan.hash in one.names for one in world.begun.plans] == [True]
 
@@ -731,7 +732,7 @@ async def test_topic_is_reconciled_again_after_its_reassignment_has_ended(at_onc
     world.begun.under_way = None
     await world.work()
     assert world.ready("one")["status"] == "True"
-    assert world.told() == ("InSync", "no topic needs a change")
+    assert (await world.told()) == ("InSync", "no topic needs a change")
     assert one.key not in world.plan.parts
 
 
@@ -740,10 +741,10 @@ async def test_automatic_plan_above_max_moves_waits_for_a_manual_approval(at_onc
     world = World(defaults=automatic, reassignment={"maxMoves": 1, "topicApproval": "Allowed"})
     await world.topic("one")
     assert not world.begun.plans
-    assert world.told()[0] == "PlanAboveLimit"
+    assert (await world.told())[0] == "PlanAboveLimit"
     assert (
         "(plans of namespace shop copy 2 replicas, maxMoves is 1 for all namespaces together); to app"
-        in world.told()[1]
+        in (await world.told())[1]
     )
     assert world.kube.condition("one", "Stalled")["reason"] == "PlanAboveLimit"
     world.topology(world.plan.hash, defaults=automatic)
@@ -754,7 +755,7 @@ async def test_automatic_plan_above_max_moves_waits_for_a_manual_approval(at_onc
 async def test_plan_of_unknown_size_is_above_any_max_bytes(at_once):
     world = World(defaults={"reassignment": {"approval": "Automatic"}}, reassignment={"maxBytes": 10**18})
     await world.topic("one")
-    assert world.told()[0] == "PlanAboveLimit"
+    assert (await world.told())[0] == "PlanAboveLimit"
 
 
 async def test_approved_plan_starts_only_inside_a_window():
@@ -764,7 +765,7 @@ async def test_approved_plan_starts_only_inside_a_window():
     world.topology(world.plan.hash)
     await world.work()
     assert not world.begun.plans
-    assert world.told()[0] == "OutsideWindow"
+    assert (await world.told())[0] == "OutsideWindow"
     assert "it waits for a window, which opens at 20" in world.ready("one")["message"]
     world.topology(world.plan.hash, reassignment={"windows": [{"schedule": "* * * * *", "duration": "1h"}]})
     await world.work()
@@ -799,7 +800,7 @@ async def test_window_with_an_unknown_time_zone_is_closed_and_the_message_says_w
     world.topology(world.plan.hash)
     await world.work()
     assert not world.begun.plans
-    assert "none ever opens: there is no time zone 'Europe/Nowhere'" in world.told()[1]
+    assert "none ever opens: there is no time zone 'Europe/Nowhere'" in (await world.told())[1]
 
 
 async def test_automatic_reorders_start_only_parts_that_change_nothing_but_leaders(at_once):
@@ -841,7 +842,7 @@ async def test_part_of_a_topic_with_a_pending_deletion_does_not_start_and_the_me
     world.topology(world.plan.hash)
     await world.loop.approvals.reconcile()
     assert not world.begun.plans
-    reason, message = world.told()
+    reason, message = await world.told()
     assert reason == "Deleting"
     assert message.endswith("it does not begin: the KafkaTopic is being deleted")
 
@@ -871,8 +872,8 @@ async def test_paused_or_deleting_topology_starts_no_plan_and_the_messages_say_w
     world.cache.topologies[made.key] = structs.replace(made, meta=structs.replace(made.meta, **meta))
     await world.work()
     assert not world.begun.plans
-    assert world.told()[0] == reason
-    assert world.told()[1].endswith(told)
+    assert (await world.told())[0] == reason
+    assert (await world.told())[1].endswith(told)
     assert (world.ready("one")["reason"], world.ready("one")["message"].endswith(told)) == (reason, True)
     world.topology()
     await world.work()
@@ -990,7 +991,7 @@ async def test_deleted_or_recreated_topic_leaves_the_plan(monkeypatch, now):
     world.loop.add([one.key, two.key])
     await world.work()
     assert world.plan.parts.keys() == {two.key}
-    assert "for 1 topic," in world.told()[1]
+    assert "for 1 topic," in (await world.told())[1]
     world.topology(world.plan.hash)
     await world.work()
     assert begun(world) == [{"two"}]
@@ -1048,7 +1049,7 @@ async def test_plan_approved_in_the_spec_starts_once_and_the_approval_does_not_b
     await world.work()
     await world.topic("two")
     assert len(world.begun.plans) == 1
-    assert world.told()[0] == "PlanPending"
+    assert (await world.told())[0] == "PlanPending"
 
 
 async def below(world, *names, **spec):
@@ -1069,12 +1070,15 @@ async def test_plan_below_min_insync_has_the_same_warning_in_statuses_and_on_the
     made = plan_of(ObservedTopology(world.observer.state, ((one, seen(*world.kafka.replicas["one"], name="one")),)))
     (told,) = map(str, made.whole.below_min_insync)
     assert told.startswith("topic one: 2 partitions shrink to 1 replica, below min.insync.replicas 2, so that")
-    assert f"removes 4 replicas for 1 topic, and no plan copies fewer; {told}; it waits for approval" in world.told()[1]
+    assert (
+        f"removes 4 replicas for 1 topic, and no plan copies fewer; {told}; it waits for approval"
+        in (await world.told())[1]
+    )
     assert f"; {told}; it waits for approval; to approve it: kubectl" in world.ready("one")["message"]
-    whole = world.loop.approvals.summary().plan
+    whole = (await world.loop.approvals.summary()).plan
     assert (whole.moves, whole.removals, [one.removals for one in whole.samples]) == (0, 4, [4])
     await below(world, "two")
-    assert f"{told}, and 1 more topic likewise; it waits for approval" in world.told()[1]
+    assert f"{told}, and 1 more topic likewise; it waits for approval" in (await world.told())[1]
 
 
 async def test_event_of_a_started_plan_says_how_many_replicas_it_removes():
@@ -1090,8 +1094,8 @@ async def test_event_of_a_started_plan_says_how_many_replicas_it_removes():
 async def test_plan_has_no_min_insync_warning_if_min_insync_is_lowered_with_the_replicas(spec):
     world = World()
     await below(world, "one", **spec)
-    assert "removes 4 replicas" in world.told()[1]
-    assert "min.insync.replicas" not in world.told()[1]
+    assert "removes 4 replicas" in (await world.told())[1]
+    assert "min.insync.replicas" not in (await world.told())[1]
 
 
 SIX_REPLICAS = ((0, 1, 2, 3, 4, 5), (1, 2, 0, 4, 5, 3))
@@ -1288,7 +1292,7 @@ async def test_approval_of_the_whole_plan_stays_valid_if_the_part_of_a_tenant_ch
     declared = {} if annotation else {"approvedPlan": approved}
     world.topology(annotation, reassignment={**NEVER, **declared})
     await world.work()
-    assert world.told()[0] == "OutsideWindow"
+    assert (await world.told())[0] == "OutsideWindow"
     await world.topic("restless", rows=CROWDED * 2)
     assert approved != world.plan.hash
     world.topology(annotation, reassignment=declared)
@@ -1305,7 +1309,7 @@ async def test_hashes_of_namespaces_approve_their_parts_even_if_another_namespac
     await world.topic("own", **OWN)
     await world.topic("other", namespace="bank")
     await world.topic("restless")
-    told, plan = world.told()[1], world.loop.approvals.summary().plan
+    told, plan = (await world.told())[1], (await world.loop.approvals.summary()).plan
     by_name = {one.namespace: one for one in plan.namespaces}
     assert {name: (one.topics, one.moves) for name, one in by_name.items()} == dict.fromkeys(
         ("kafka", "bank", "shop"), (1, 2)
@@ -1342,7 +1346,7 @@ async def test_topic_whose_annotation_cannot_be_removed_does_not_block_another_t
     world.topology("0" * 32)
     with pytest.raises(FailureError, match="a webhook denied"):
         await world.work()
-    assert world.told()[0] == "StaleApproval", "other approvals are still checked"
+    assert (await world.told())[0] == "StaleApproval", "other approvals are still checked"
     world.kube.denying = ()
     world.topology()
     await world.work()
@@ -1402,7 +1406,7 @@ async def test_unsuccessful_plan_before_the_last_plan_is_known_after_a_restart(a
     )
     await world.topic("own", **OWN)
     assert begun(world) == []
-    assert "Reassignment prod-1 was to carry it out, and ended before" in world.told()[1]
+    assert "Reassignment prod-1 was to carry it out, and ended before" in (await world.told())[1]
 
 
 async def test_part_that_never_started_is_not_shown_as_ended_after_a_restart():
@@ -1476,7 +1480,7 @@ async def test_shortened_hash_does_not_approve_a_plan(digits):
     world.topology(world.plan.hash[:digits])
     await world.topic("one", annotation=world.plan.parts[one.key].hash[:digits])
     assert not world.begun.plans
-    assert world.told()[0] == "StaleApproval"
+    assert (await world.told())[0] == "StaleApproval"
 
 
 async def test_part_of_a_tenant_can_be_approved_on_the_topology_by_its_own_hash():
@@ -1497,3 +1501,18 @@ async def test_approvals_of_unknown_plans_by_a_tenant_do_not_change_parts_of_oth
         await world.topic("one", annotation=f"{number:032x}")
     assert world.plan.parts[own.key] is before
     assert world.ready("one")["reason"] == "StaleApproval"
+
+
+async def test_whole_plan_is_reviewed_outside_the_event_loop(monkeypatch):
+    review_plan, reviews = approvals.review_plan, []
+
+    def spied(whole, *rest):
+        reviews.append((threading.current_thread().name.split("_")[0], len(whole.parts)))
+        return review_plan(whole, *rest)
+
+    monkeypatch.setattr(approvals, "review_plan", spied)
+    world = World()
+    for name in ("one", "other", "third"):
+        await world.topic(name)
+    assert {thread for thread, parts in reviews if parts > 1} == {"planning"}
+    assert (await world.told())[0] == "PlanPending"

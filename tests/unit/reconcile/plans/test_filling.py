@@ -57,11 +57,11 @@ async def test_new_brokers_are_filled_once_and_by_the_plan_of_the_command_line(a
     ready = made.ready("one")
     assert (ready["status"], ready["reason"]) == ("True", "InSync")
     assert f"as asked; plan {part.hash} copies 12 replicas to fill brokers; it waits for approval" in ready["message"]
-    assert "copies 12 replicas for 1 topic, and no plan copies fewer; it waits for approval" in made.told()[1]
+    assert "copies 12 replicas for 1 topic, and no plan copies fewer; it waits for approval" in (await made.told())[1]
     made.topology(made.plan.hash)
     await made.work()
     await finish(made)
-    assert made.told() == ("InSync", "no topic needs a change")
+    assert (await made.told()) == ("InSync", "no topic needs a change")
     assert len(made.begun.plans) == 1
     assert made.observer.state.load.replicas[3] > 0, "the replicas on the brokers were counted again"
 

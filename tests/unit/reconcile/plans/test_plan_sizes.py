@@ -49,16 +49,16 @@ async def world(told, *names, made=World, **spec):
     return made
 
 
-def plan(made):
-    return made.loop.approvals.summary().plan
+async def plan(made):
+    return (await made.loop.approvals.summary()).plan
 
 
 async def test_plan_status_has_rounded_bytes_and_the_started_plan_has_exact_sizes():
     told = Told({"one": 123_456})
     made = await world(told)
     assert told.asked == [{TopicPartition("one", number): row for number, row in enumerate(CROWDED)}]
-    assert plan(made).bytes == 250_000
-    assert "copies 2 replicas (244.1 KiB) for 1 topic, and no plan" in made.told()[1]
+    assert (await plan(made)).bytes == 250_000
+    assert "copies 2 replicas (244.1 KiB) for 1 topic, and no plan" in (await made.told())[1]
     made.topology(made.plan.hash)
     await made.work()
     (begun,) = made.begun.plans
@@ -117,16 +117,16 @@ async def test_automatic_plan_starts_only_up_to_max_bytes(most, begins):
     made = await world(Told({"one": 123_456}), reassignment={"maxBytes": most}, **AUTOMATIC)
     assert len(made.begun.plans) == begins
     if not begins:
-        assert made.told()[0] == "PlanAboveLimit"
-        assert "(plans of namespace shop copy 2 replicas, maxBytes is 246,911); to approve it" in made.told()[1]
+        assert (await made.told())[0] == "PlanAboveLimit"
+        assert "(plans of namespace shop copy 2 replicas, maxBytes is 246,911); to approve it" in (await made.told())[1]
 
 
 async def test_automatic_plan_with_an_unknown_size_does_not_start_and_the_status_says_why():
     made = await world(Told({"one": 1_000}), "two", "one", reassignment={"maxBytes": 10**18}, **AUTOMATIC)
     assert not made.begun.plans
-    assert plan(made).bytes is None
-    assert "copies 4 replicas (2.0 KiB and more) for 2 topics" in made.told()[1]
-    assert "maxBytes is 1,000,000,000,000,000,000, how large 1 topic is is not known)" in made.told()[1]
+    assert (await plan(made)).bytes is None
+    assert "copies 4 replicas (2.0 KiB and more) for 2 topics" in (await made.told())[1]
+    assert "maxBytes is 1,000,000,000,000,000,000, how large 1 topic is is not known)" in (await made.told())[1]
 
 
 async def test_automatic_plan_is_settling_until_the_brokers_report_sizes():
@@ -154,7 +154,7 @@ async def test_known_sizes_are_kept_if_the_next_query_fails(monkeypatch):
     made = await world(told)
     told.broken = True
     await made.work()
-    assert plan(made).bytes == 1_000
+    assert (await plan(made)).bytes == 1_000
 
 
 async def test_brokers_are_queried_once_for_the_same_plan_and_never_without_a_plan():
@@ -189,11 +189,11 @@ async def test_unknown_sizes_are_queried_again_after_growing_pauses_until_they_a
 
     await look(until=1000)
     assert asked == [12, 33, 75, 156, 318, 618, 918]
-    assert plan(made).bytes is None
+    assert (await plan(made)).bytes is None
     told.known, told.broken = {"one": 500}, False
     await look(until=1600)
     assert asked[7:] == [1218, 1518], "known sizes are read again every five minutes"
-    assert plan(made).bytes == 1_000
+    assert (await plan(made)).bytes == 1_000
 
 
 @pytest.mark.parametrize(

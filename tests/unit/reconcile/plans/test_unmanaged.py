@@ -49,7 +49,7 @@ async def test_unmanaged_topics_have_no_part_by_default_and_their_assignments_ar
     made = await world(**AUTOMATIC)
     assert not made.plan.parts
     assert not made.kafka.made("assignments")
-    assert made.told() == ("InSync", "no topic needs a change")
+    assert (await made.told()) == ("InSync", "no topic needs a change")
 
 
 async def test_plan_includes_unmanaged_topics_and_equals_the_plan_of_the_command_line():
@@ -59,9 +59,9 @@ async def test_plan_includes_unmanaged_topics_and_equals_the_plan_of_the_command
     made.loop._plans.make_anew()
     await made.work()
     assert made.plan.hash == outside(made).whole.hash
-    plan = made.loop.approvals.summary().plan
+    plan = (await made.loop.approvals.summary()).plan
     assert (plan.topics, plan.unmanaged, {sample.topic for sample in plan.samples}) == (2, 1, {"bare", "shop/one"})
-    assert "for 2 topics, 1 of them without a KafkaTopic, and no plan copies fewer" in made.told()[1]
+    assert "for 2 topics, 1 of them without a KafkaTopic, and no plan copies fewer" in (await made.told())[1]
 
 
 async def test_plan_document_lists_an_unmanaged_topic_by_its_name_in_kafka():
@@ -101,7 +101,7 @@ async def test_approval_is_stale_if_unmanaged_topics_were_changed_or_deleted_aft
     await made.work()
     assert not made.begun.plans
     assert list(made.plan.parts) == [unmanaged_key("bare")]
-    assert made.told()[0] == "StaleApproval"
+    assert (await made.told())[0] == "StaleApproval"
 
 
 async def test_unmanaged_topic_deleted_during_its_move_leaves_the_plan():
@@ -111,7 +111,7 @@ async def test_unmanaged_topic_deleted_during_its_move_leaves_the_plan():
     del made.kafka.replicas["bare"]
     made.begun.under_way = None
     await made.work()
-    assert made.told() == ("InSync", "no topic needs a change")
+    assert (await made.told()) == ("InSync", "no topic needs a change")
 
 
 async def test_topic_that_gets_a_kafkatopic_has_only_the_part_of_the_kafkatopic():
@@ -154,7 +154,7 @@ async def test_ten_thousand_unmanaged_topics_are_read_with_one_call_and_not_in_e
     assert len(made.kafka.calls) == 1
     await made.work()
     assert len(made.kafka.calls) == 1
-    assert made.told() == ("InSync", "no topic needs a change")
+    assert (await made.told()) == ("InSync", "no topic needs a change")
 
 
 async def test_unmanaged_topics_leave_the_plan_after_a_change_from_repair_to_report():
