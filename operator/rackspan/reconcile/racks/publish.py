@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -68,28 +69,34 @@ def rack_text(topology: RackTopology, nodes: Mapping[str, Mapping[str, str]]) ->
 
 
 def target_namespaces(
-    topology: RackTopology, namespaces: Mapping[str, Mapping[str, str]], allowed: NamespaceSet
+    topology: RackTopology,
+    namespaces: Mapping[str, Mapping[str, str]],
+    asking: Mapping[str, Collection[str]],
+    allowed: NamespaceSet,
 ) -> tuple[str, ...]:
     """Return the namespaces where a topology's racks are published: that of its brokers' pods, and labelled ones.
 
     The label's value is the name of a topology in the same namespace, or `namespace.name`, so that a topology with this
-    name in another namespace is not meant. Without racks from nodes, the racks are not published.
+    name in another namespace is not meant. Without racks from nodes, the racks are not published. `asking` has the
+    `labelled` namespaces.
     """
     if topology.spec.rack_source is not RackSource.NODES:
         return ()
     key = topology.key
-    found = {name for name, labels in namespaces.items() if _asks_for(labels.get(PUBLISH_RACKS), name, key)}
+    found = {key.namespace}.intersection(asking.get(key.name, ())).union(asking.get(f"{key.namespace}.{key.name}", ()))
     where = topology.broker_namespace
     if where in namespaces and not_shared(topology, namespaces[where]) is None:
         found.add(where)
     return tuple(sorted(name for name in found if name in allowed))
 
 
-def _asks_for(label: str | None, namespace: str, topology: ObjectKey) -> bool:
-    if not label:
-        return False
-    own = topology.name if namespace == topology.namespace else None
-    return label in (own, f"{topology.namespace}.{topology.name}")
+def labelled(namespaces: Mapping[str, Mapping[str, str]]) -> Mapping[str, Collection[str]]:
+    """Return the namespaces with a label that asks for a topology's racks, by the label's value."""
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for name, labels in namespaces.items():
+        if label := labels.get(PUBLISH_RACKS):
+            found[label].append(name)
+    return found
 
 
 def file_key(topology: ObjectKey, namespace: str) -> ObjectKey:
@@ -228,9 +235,10 @@ class RacksReconciler(Controller):
         kept: _Kept = set()
         texts: dict[object, RackText | Failure] = {}
         topologies = sorted(dependencies.cache.topologies.values(), key=lambda one: one.meta.age)
+        asking = labelled(dependencies.cache.namespaces)
         for topology in topologies:
             try:
-                found = await self._publish_topology(topology, texts, kept)
+                found = await self._publish_topology(topology, asking, texts, kept)
             except Exception as error:  # affects only this topology, whose ConfigMaps stay
                 own = {(key, one.topology) for key, one in self._published.items() if one.topology == topology.key}
                 kept.update(own)
@@ -262,11 +270,15 @@ class RacksReconciler(Controller):
         return self._unlisted.get(key.namespace) or self._unlisted.get(EVERYWHERE)
 
     async def _publish_topology(
-        self, topology: RackTopology, texts: dict[object, RackText | Failure], kept: _Kept
+        self,
+        topology: RackTopology,
+        asking: Mapping[str, Collection[str]],
+        texts: dict[object, RackText | Failure],
+        kept: _Kept,
     ) -> RackFacts | None:
         """Publish one topology's racks. Return None if it publishes nothing. Adds its ConfigMaps to `kept`."""
         cache = self._dependencies.cache
-        namespaces = target_namespaces(topology, cache.namespaces, self._dependencies.allowed)
+        namespaces = target_namespaces(topology, cache.namespaces, asking, self._dependencies.allowed)
         if not namespaces:
             return None
         kept.update((file_key(topology.key, namespace), topology.key) for namespace in namespaces)

@@ -6,7 +6,7 @@ from tests.unit.reconcile.examples import topology
 from rackspan.api.labels import BROKER_PODS_FOR, PUBLISH_RACKS
 from rackspan.core.rack_file import rack_of
 from rackspan.reconcile.failures import Failure
-from rackspan.reconcile.racks.publish import config_map, rack_text, target_namespaces
+from rackspan.reconcile.racks.publish import config_map, labelled, rack_text, target_namespaces
 from rackspan.reconcile.runtime.namespaces import EVERYWHERE, NamespaceSet
 
 LEVELS = [{"name": "zone", "nodeLabel": "zone"}, {"name": "rack", "nodeLabel": "rack"}]
@@ -19,7 +19,8 @@ def by_nodes(**spec):
 
 
 def targets(labels, allowed=ANYWHERE, **spec):
-    return target_namespaces(by_nodes(**spec), {"kafka": {}, **labels}, allowed)
+    namespaces = {"kafka": {}, **labels}
+    return target_namespaces(by_nodes(**spec), namespaces, labelled(namespaces), allowed)
 
 
 def test_racks_are_published_in_the_namespace_of_the_broker_pods():
@@ -54,8 +55,8 @@ def test_nothing_is_published_in_namespaces_that_are_not_allowed():
 
 
 def test_racks_that_come_from_brokers_are_not_published():
-    told = topology(rackSource="Broker")
-    assert target_namespaces(told, {"kafka": {PUBLISH_RACKS: "prod"}}, ANYWHERE) == ()
+    told, namespaces = topology(rackSource="Broker"), {"kafka": {PUBLISH_RACKS: "prod"}}
+    assert target_namespaces(told, namespaces, labelled(namespaces), ANYWHERE) == ()
 
 
 def test_file_has_the_rack_of_each_node_and_nodes_without_rack_are_counted():
