@@ -13,6 +13,7 @@ def rack_view(topology, nodes, pods, brokers, last_racks=_NOTHING, *, holders=()
     """Return the racks of brokers from node labels by name, and pods. `consent` has the labels of their namespace."""
     cache = Cache()
     cache.nodes.update(nodes)
-    cache.pods.update({ObjectKey(pod.namespace, pod.name): pod for pod in pods})
+    for pod in pods:
+        cache.keep_pod(ObjectKey(pod.namespace, pod.name), pod)
     cache.namespaces[topology.broker_namespace] = consent
     return racks.rack_view(cache, topology, brokers, last_racks, holders, cordoned)

@@ -59,6 +59,7 @@ class Cache:
         self.quota = NamespaceQuota(topologies_per_namespace)
         self.nodes: dict[str, Mapping[str, str]] = {}
         self.pods: dict[ObjectKey, BrokerPod] = {}
+        self._pods_in: defaultdict[str, dict[ObjectKey, BrokerPod]] = defaultdict(dict)
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.topologies: dict[ObjectKey, RackTopology] = {}
         self.topics: dict[ObjectKey, KafkaTopic] = {}
@@ -278,10 +279,27 @@ class Cache:
         facts = _broker_pod(key, body)
         changed = self.pods.get(key) != facts
         if facts is None:
-            self.pods.pop(key, None)
+            self.drop_pod(key)
         else:
-            self.pods[key] = facts
+            self.keep_pod(key, facts)
         return changed
+
+    def keep_pod(self, key: ObjectKey, pod: BrokerPod) -> None:
+        """Store a pod."""
+        self.pods[key] = self._pods_in[key.namespace][key] = pod
+
+    def drop_pod(self, key: ObjectKey) -> BrokerPod | None:
+        """Remove a pod and return it, or None if it is not known."""
+        pod = self.pods.pop(key, None)
+        if pod is not None:
+            del self._pods_in[key.namespace][key]
+            if not self._pods_in[key.namespace]:
+                del self._pods_in[key.namespace]
+        return pod
+
+    def pods_in(self, namespace: str) -> Collection[BrokerPod]:
+        """Return the pods of a namespace. There may be many pods and topologies in others."""
+        return self._pods_in.get(namespace, {}).values()
 
     def put_namespace(self, body: Mapping[str, Any]) -> bool:
         """Store a Namespace's labels. Return whether they changed."""

@@ -318,7 +318,7 @@ class Routes:
             self._wake(POD, key.namespace)
 
     def _pod_gone(self, key: ObjectKey) -> None:
-        self._loops.pod_changed(key, self._cache.pods.pop(key, None))
+        self._loops.pod_changed(key, self._cache.drop_pod(key))
 
     def _namespace_seen(self, body: Mapping[str, Any]) -> None:
         if self._cache.put_namespace(body):

@@ -91,3 +91,16 @@ def test_reassignments_are_found_by_the_topology_that_they_name_now(changes):
         for key in {one.topology for one in cache.reassignments.values()} | {ObjectKey(namespace, "one")}:
             found = {one.key for one in cache.reassignments_of(key)}
             assert found == {one.key for one in cache.reassignments.values() if one.topology == key}
+
+
+@given(st.lists(st.tuples(st.sampled_from(["kafka", "shop"]), st.integers(0, 3), st.sampled_from("1x-"))))
+def test_pods_of_a_namespace_are_those_that_are_kept_in_it(events):
+    cache = Cache()
+    for namespace, number, text in events:
+        key = ObjectKey(namespace, f"pod-{number}x")
+        if text == "-":
+            cache.drop_pod(key)
+        else:
+            cache.put_pod({"metadata": {"namespace": namespace, "name": key.name, "labels": {"id": text}}})
+    for namespace in ("kafka", "shop", "other"):
+        assert list(cache.pods_in(namespace)) == [pod for pod in cache.pods.values() if pod.namespace == namespace]

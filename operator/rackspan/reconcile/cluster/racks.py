@@ -136,7 +136,7 @@ def rack_view(
     seen = {broker.id: broker for broker in brokers}
     from_nodes = spec.rack_source == RackSource.NODES
     refused = not_shared(topology, cache.namespaces.get(topology.broker_namespace, {})) if from_nodes else None
-    pods = cache.pods.values() if from_nodes and refused is None else ()
+    pods = cache.pods_in(topology.broker_namespace) if from_nodes and refused is None else ()
     pods_by_id, ignored_pods = _pods_by_broker(topology, pods)
     if topology.broker_namespace != topology.meta.namespace:
         pods_by_id = {

@@ -8,7 +8,6 @@ operator process that wrote the annotation removes it. After a restart, the oper
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -106,18 +105,15 @@ class AnnotationsReconciler(Controller):
     async def _wanted(self) -> dict[ObjectKey, _WantedRack]:
         """Return the racks to write on all brokers' pods. If two topologies select a pod, the older one decides."""
         cache, allowed = self._dependencies.cache, self._dependencies.annotate_in
-        pods: defaultdict[str, list[BrokerPod]] = defaultdict(list)
-        for pod in cache.pods.values():
-            if pod.namespace in allowed:
-                pods[pod.namespace].append(pod)
         wanted: dict[ObjectKey, _WantedRack] = {}
         in_doubt: set[str] = set()
         for topology in sorted(cache.topologies.values(), key=lambda one: one.meta.age):
             consent = cache.namespaces.get(topology.broker_namespace, {})
             served = not topology.meta.is_deleting and cache.quota.over_quota(topology.key) is None
-            if served and topology.broker_namespace in pods and not_shared(topology, consent) is None:
+            pods = cache.pods_in(topology.broker_namespace) if topology.broker_namespace in allowed else ()
+            if served and pods and not_shared(topology, consent) is None:
                 try:
-                    racks = racks_of_pods(topology, pods[topology.broker_namespace], cache.nodes)
+                    racks = racks_of_pods(topology, pods, cache.nodes)
                 except Exception as error:
                     unexpected_failure(self.name, topology.key, error)
                     in_doubt.add(topology.broker_namespace)

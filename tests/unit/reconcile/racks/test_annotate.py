@@ -140,7 +140,7 @@ async def test_pod_without_node_and_deleted_pod_are_not_annotated():
     assert await world.writes() == []
     world.pod()
     await world.writes()
-    del world.cache.pods[POD]
+    world.cache.drop_pod(POD)
     assert await world.writes() == []
 
 
