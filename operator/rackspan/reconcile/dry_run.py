@@ -166,8 +166,9 @@ def laid_over(
     claims: defaultdict[str, list[tuple[KafkaTopic, RackTopology]]] = defaultdict(list)
     for topic in after.values():
         claims[topic.topic_name].append((topic, topology))
+    owners = {name: owner(rivals) for name, rivals in claims.items()}
     for topic in files:
-        if topic.key not in refused and (problem := rival(topic, owner(claims[topic.topic_name]))):
+        if topic.key not in refused and (problem := rival(topic, owners[topic.topic_name])):
             refused[topic.key] = problem
     return after, refused
 
