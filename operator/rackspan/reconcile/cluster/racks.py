@@ -90,17 +90,17 @@ class RackView:
         rows = tuple(replace(row, rack=row.reported_path) if row.drift else row for row in self.rows)
         return RackView(self.levels, rows, self.ignore_missing)
 
-    @property
+    @cached_property
     def missing(self) -> tuple[LocatedBroker, ...]:
         """The brokers whose rack is not known."""
         return tuple(row for row in self.rows if row.rack is None)
 
-    @property
+    @cached_property
     def known_racks(self) -> Mapping[int, RackPath]:
         """The racks by broker id, without the missing ones."""
         return {row.id: row.rack for row in self.rows if row.rack is not None}
 
-    @property
+    @cached_property
     def drifted(self) -> tuple[LocatedBroker, ...]:
         """The brokers with drift."""
         return tuple(row for row in self.rows if row.drift)

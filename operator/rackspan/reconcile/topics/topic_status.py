@@ -201,7 +201,7 @@ def _problem_of(ready: ConditionValue) -> Failure | None:
 
 def _placement_status(replicas: Sequence[Sequence[int]], state: ClusterState) -> PlacementStatus:
     """Return replicas and preferred leaders per domain. Above MAX_DOMAINS, the lowest levels are left out."""
-    racks = {row.id: row.rack or () for row in state.racks.rows}
+    racks = state.racks.known_racks
     replicas_in: Counter[RackPath] = Counter()
     leaders_in: Counter[RackPath] = Counter()
     for row in replicas:
