@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 _ROOM_SECONDS = 10.0
 """The time between two checks for plans that min.insync.replicas holds up: to lower it takes two calls to Kafka."""
 
+_AT_ONCE = 500
+"""The number of topics that are compared without a pause."""
 _COUNT_SECONDS = 60.0
 """The time between two counts of the brokers' replicas that approvals on KafkaTopics cause."""
 
@@ -353,9 +355,10 @@ class Approvals:
         topic_ids, changed = await self._compared(review, admin)
         self._look_again(changed)
         same = {key: part for key, part in review.approved.items() if key not in changed}
-        await review.state.load.settle({change.topic for part in same.values() for change in part.changes})
+        await review.state.load.settle({review.whole.inputs[key].topic for key in same})
         # Remove an approval before anything is done for it: a restarted operator must not find it again.
         able = await self._approved.take_off(review.topology, review.whole, same)
+        changes = await in_planner_thread(self._sizes.sized, able)
         # A person may have withdrawn an approval meanwhile, or paused a topic. A window that has closed does not count.
         now = self._review_of(review.whole.of(able), review.outcome.above, at)
         parts = {key: part for key, part in able.items() if now is not None and key in now.outcome.approved}
@@ -369,7 +372,7 @@ class Approvals:
         plan = ApprovedPlan(
             cluster_id=review.state.cluster_id,
             plan_hash=plan_hash,
-            changes=self._sizes.sized(change for part in parts.values() for change in part.changes if change.before),
+            changes=[change for key in parts for change in changes[key]],
             racks={row.id: row.rack for row in rows},
             reported_racks={row.id: row.reported_rack for row in rows if row.online},
             approved_by=now.approved_by,
@@ -420,11 +423,13 @@ class Approvals:
         seen = await admin.topics([inputs.topic for inputs in planned.values()])
         above_quota = self._quotas.of(planned)
         topic_ids = {name: found.topic_id for name, found in seen.items() if isinstance(found, TopicDescription)}
-        return topic_ids, [
-            key
-            for key, inputs in planned.items()
-            if self._inputs_now(key, seen.get(inputs.topic), review, above_quota) != inputs
-        ]
+        changed = []
+        for number, (key, inputs) in enumerate(planned.items()):
+            if self._inputs_now(key, seen.get(inputs.topic), review, above_quota) != inputs:
+                changed.append(key)
+            if not number % _AT_ONCE:
+                await asyncio.sleep(0)  # other tasks wait for the event loop
+        return topic_ids, changed
 
     def _inputs_now(
         self,

@@ -22,6 +22,7 @@ from rackspan.reconcile.runtime.threads import in_planner_thread
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
+    from rackspan.api.meta import ObjectKey
     from rackspan.api.racktopology import RackTopology
     from rackspan.core.planning import Change, TopicPlan
     from rackspan.reconcile.plans.topology_plan import WholePlan
@@ -61,9 +62,12 @@ class PlanSizes:
         """Return the bytes that a part copies, or None if the size of any partition that it copies is not known."""
         return self._bytes.get(part.hash) if part.moves else 0
 
-    def sized(self, changes: Iterable[Change]) -> list[Change]:
-        """Return the changes with the known sizes."""
-        return [replace(one, size_bytes=self._known.get(of_change(one))) for one in changes]
+    def sized(self, parts: Mapping[ObjectKey, TopicPlan]) -> Mapping[ObjectKey, list[Change]]:
+        """Return the changes of existing partitions, with the known sizes, by part."""
+        return {
+            key: [replace(one, size_bytes=self._known.get(of_change(one))) for one in part.changes if one.before]
+            for key, part in parts.items()
+        }
 
     async def look(self, topology: RackTopology, whole: WholePlan) -> None:
         """Ask brokers if it is time. Without a response, the known sizes stay. Never raises."""

@@ -1516,3 +1516,19 @@ async def test_whole_plan_is_reviewed_outside_the_event_loop(monkeypatch):
         await world.topic(name)
     assert {thread for thread, parts in reviews if parts > 1} == {"planning"}
     assert (await world.told())[0] == "PlanPending"
+
+
+async def test_changes_of_an_approved_plan_are_made_outside_the_event_loop(monkeypatch):
+    world, threads = World(), []
+    await world.topic("one")
+    sized = world.loop.approvals._sizes.sized
+
+    def spied(parts):
+        threads.append(threading.current_thread().name.split("_")[0])
+        return sized(parts)
+
+    monkeypatch.setattr(world.loop.approvals._sizes, "sized", spied)
+    world.topology(world.plan.hash)
+    await world.work()
+    assert threads == ["planning"]
+    assert begun(world) == [{"one"}]
