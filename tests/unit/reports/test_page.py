@@ -201,6 +201,23 @@ def test_smallest_loss_ignores_partitions_that_are_offline_already():
     assert (loss.name, loss.effect, loss.partitions) == ("2", "not writable", 2)
 
 
+def test_smallest_loss_ignores_partitions_that_are_not_writable_already():
+    brokers = [broker(0, loss=WhatIf(0, 1, 1, 1)), broker(1, loss=WhatIf(0, 1, 0, 0))]
+    document = scan(summary=Summary(partitions=5, by_severity={"critical": 1}), brokers=brokers)
+    assert smallest_loss(document) is None
+    loss = smallest_loss(msgspec.structs.replace(document, brokers=[*brokers, broker(2, loss=WhatIf(0, 3, 0, 4))]))
+    assert (loss.name, loss.effect, loss.partitions) == ("2", "not writable", 2)
+
+
+@pytest.mark.parametrize("online", [True, False])
+def test_partition_whose_leader_is_about_to_return_hides_no_loss(online):
+    """It has no leader and counts as offline, but its in-sync replica is online, so that a loss does not count it."""
+    brokers = [broker(0, loss=WhatIf(1, 1, 0, 1)), broker(1, online=online)]
+    document = scan(summary=Summary(partitions=2, offline=1, by_severity={"critical": 1}), brokers=brokers)
+    loss = smallest_loss(document)
+    assert (loss.name, loss.effect, loss.partitions) == ("0", "offline", 1)
+
+
 def test_severities_are_ordered_with_unknown_ones_last():
     assert worst(["low", None, "critical", "dreadful"]) == "critical"
     assert worst([None, "dreadful"]) is None
