@@ -91,6 +91,15 @@ def test_new_partitions_are_placed_without_counting_as_moves():
     assert made.after.partitions == 3
 
 
+def test_new_partitions_are_refused_if_their_spread_is_impossible():
+    tree = cluster("zone", {0: "a", 1: "a", 2: "a", 3: "b"})
+    for kind, created in ((Unsatisfiable.REFUSE, 0), (Unsatisfiable.BEST, 1)):
+        wanted = TopicRequirements(partitions=2, spread=(Spread("zone", 1, kind),))
+        made = plan(PlanRequest(tree, topics(orders=[(0, 1, 2, 3)]), requirements={"orders": wanted}))
+        assert made.changes.created == created
+        assert made.feasible == bool(created)
+
+
 def test_new_partitions_go_to_the_least_loaded_brokers_if_replica_counts_differ():
     tree = cluster("rack", {broker: f"/r{broker}" for broker in range(4)})
     lying = topics(a=[(0,)] * 4 + [(1,)] * 4 + [(0, 1)])

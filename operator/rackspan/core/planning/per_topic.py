@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rackspan.core.compliance import assigned
-from rackspan.core.placement.feasibility import checked_tree
+from rackspan.core.placement.feasibility import checked_tree, refuse_impossible_spread
 from rackspan.core.placement.multilevel import created
 from rackspan.core.placer import InfeasibleError, PlacementSpec
 from rackspan.core.planning.changes import CreatedPartitions
@@ -107,6 +107,7 @@ def _placed(draft: Draft, topic: str, required: TopicRequirements, partitions: i
     size = required.replication_factor or max(map(len, rows))
     spec = required.placement_spec(topic, partitions, size, tuple(map(tuple, rows)))
     tree = checked_tree(spec, draft.tree)
+    refuse_impossible_spread(tree, spec)
     if partitions == len(rows):
         return []
     added = created(tree, spec, draft.loads)
