@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.property.cases import counted
-from tests.property.strategies import LEVELS, trees
+from tests.property.strategies import LEVELS, closed, topic_rows, trees
 
 from rackspan.core.durability import Durability, DurabilityError, min_insync
 from rackspan.core.placement import ClusterView, InfeasibleError, PlacementSpec
@@ -111,16 +111,34 @@ def test_every_suggested_change_makes_room_for_the_replicas(data):
 
 @given(st.data())
 def test_suggested_number_of_returning_brokers_is_enough(data):
-    tree = data.draw(trees(most=6))
-    offline = data.draw(st.sets(st.sampled_from([broker.id for broker in tree.brokers]), min_size=1))
-    brokers = tuple(replace(broker, online=broker.id not in offline) for broker in tree.brokers)
-    spec = PlacementSpec(2, data.draw(st.integers(1, len(brokers))))
-    error = refusal(RackTree(tree.levels, brokers), spec)
-    assume(error is not None)
-    number = int(re.fullmatch(r"bring (\d+) more back", error.smallest_change)[1])
-    back = sorted(offline)[:number]
-    online = tuple(replace(broker, online=broker.online or broker.id in back) for broker in brokers)
-    assert refusal(RackTree(tree.levels, online), spec) is None
+    tree = data.draw(trees(most=6, spoiled=True))
+    tree, _ = data.draw(closed(tree))
+    spec = PlacementSpec(2, data.draw(st.integers(1, tree.capacity)))
+    error = refusal(tree, spec)
+    if error is None:
+        return
+    number = int(re.fullmatch(r"bring (?:back or uncordon )?(\d+) more(?: back)?", error.smallest_change)[1])
+    shut = [broker.id for broker in tree.brokers if broker.eligible and not broker.open]
+    back = data.draw(st.permutations(shut))[:number]
+    brokers = (replace(b, online=True, cordoned=False) if b.id in back else b for b in tree.brokers)
+    assert refusal(RackTree(tree.levels, tuple(brokers)), spec) is None
+    counted()
+
+
+@given(st.data())
+def test_partition_is_repaired_once_closed_brokers_are_opened_or_where_suggested_drained(data):
+    tree, _ = data.draw(closed(data.draw(trees(least=3))))
+    current = data.draw(topic_rows([broker.id for broker in tree.brokers], min(len(tree), 2), partitions=1))
+    spec = PlacementSpec(1, data.draw(st.integers(max(1, tree.capacity - 2), tree.capacity)), current=current)
+    error = refusal(tree, spec)
+    if error is None:
+        return
+    opened, drained = (
+        tuple(replace(b, **change) if not b.open else b for b in tree.brokers)
+        for change in ({"online": True, "cordoned": False}, {"eligible": False})
+    )
+    assert refusal(RackTree(tree.levels, opened), spec) is None
+    assert ("drain" in error.smallest_change) == (refusal(RackTree(tree.levels, drained), spec) is None)
     counted()
 
 

@@ -212,7 +212,7 @@ def test_infeasible_error_names_the_cordoned_broker_that_is_needed(placer):
     assert {b for row in placer.place(PlacementSpec(4, 2), ClusterView(tree)).partitions for b in row} == {0, 2}
     with pytest.raises(InfeasibleError, match="3 brokers that are not cordoned, there are 2: bring back or uncordon 1"):
         placer.place(PlacementSpec(4, 3), ClusterView(tree))
-    with pytest.raises(InfeasibleError, match=r"not cordoned: remove cordoned.log.dirs from broker 1, or drain it"):
+    with pytest.raises(InfeasibleError, match=r"not cordoned: remove cordoned.log.dirs from broker 1$"):
         placer.place(PlacementSpec(1, 3, current=((0, 2),)), ClusterView(tree))
 
 
@@ -257,8 +257,14 @@ def test_partition_stays_unchanged_while_its_repair_needs_an_offline_broker():
         place(tree, 1, 2, current=((0,),))
 
 
+def test_drain_is_suggested_only_if_the_other_brokers_suffice():
+    tree = cluster("zone", {0: "a", 1: "b", 2: "c"}, offline={2})
+    with pytest.raises(InfeasibleError, match=r"that are online: bring broker 2 back$"):
+        place(tree, 1, 3, current=((0, 1),))
+
+
 def test_infeasible_error_has_separate_remedies_for_offline_and_cordoned_brokers():
-    tree = cluster("zone", {0: "a", 1: "a", 2: "b", 3: "b", 4: "b"}, offline={2, 3}, cordoned={4}, drained={1})
+    tree = cluster("zone", {0: "a", 1: "a", 2: "b", 3: "b", 4: "b"}, offline={2, 3}, cordoned={4})
     with pytest.raises(
         InfeasibleError,
         match=r"online and not cordoned: bring broker 2, broker 3 back, or drain them if gone for good; "

@@ -46,7 +46,7 @@ def refuse_too_few(tree: RackTree, size: int) -> None:
     """Raise InfeasibleError if fewer than `size` brokers are eligible and open."""
     room = tree.without_closed().capacity
     if room < size:
-        state, _ = reopening(tree)
+        state, _ = reopening(tree, size)
         back = "back or uncordon " if _cordoned(tree) else ""
         raise InfeasibleError(
             f"{plural(size, 'replica')} need{'s' * (size == 1)} {plural(size, 'broker')} that {be(size)} {state}, "
@@ -55,19 +55,24 @@ def refuse_too_few(tree: RackTree, size: int) -> None:
         )
 
 
-def reopening(tree: RackTree) -> tuple[str, str]:
-    """Return the state that brokers need to get new replicas, and how the user can bring the closed brokers into it."""
+def reopening(tree: RackTree, size: int) -> tuple[str, str]:
+    """Return the state that brokers need to get new replicas, and how the user can bring the closed brokers into it.
+
+    A drain of the closed brokers helps only if there are `size` others.
+    """
+    drains = tree.without_closed().capacity >= size
     offline = [broker.id for broker in tree.brokers if broker.eligible and not broker.online]
     closed = (
-        ("online", offline, "bring {} back, or drain {} if gone for good"),
-        ("not cordoned", _cordoned(tree), "remove cordoned.log.dirs from {}, or drain {}"),
+        ("online", offline, "bring {} back", ", or drain {} if gone for good"),
+        ("not cordoned", _cordoned(tree), "remove cordoned.log.dirs from {}", ", or drain {}"),
     )
     states, remedies = [], []
-    for state, brokers, remedy in closed:
+    for state, brokers, remedy, drain in closed:
         if brokers:
             states.append(state)
-            names = few([f"broker {broker}" for broker in brokers])
-            remedies.append(remedy.format(names, "them" if len(brokers) > 1 else "it"))
+            remedies.append(remedy.format(few([f"broker {broker}" for broker in brokers])))
+            if drains:
+                remedies[-1] += drain.format("them" if len(brokers) > 1 else "it")
     return " and ".join(states), "; ".join(remedies)
 
 

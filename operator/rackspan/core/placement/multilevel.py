@@ -185,7 +185,7 @@ def _repaired(tree: RackTree, spec: PlacementSpec, loads: Loads, preferred: Bool
         if row[0] >= 0:
             rows[partition] = tuple(tree.ids[row].tolist())
         elif len(rows[partition]) != size:
-            state, remedy = reopening(tree)
+            state, remedy = reopening(tree, size)
             raise InfeasibleError(
                 f"partition {partition} cannot get {size} replicas by a fair split of the brokers that are {state}",
                 remedy,

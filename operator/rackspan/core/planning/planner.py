@@ -165,7 +165,7 @@ def _unplaceable(draft: Draft, task: Task, rows: IntArray) -> list[Problem]:
     if not len(rows):
         return []
     table = draft.table
-    state, remedy = reopening(task.tree)
+    state, remedy = reopening(task.tree, task.size)
     return [
         Problem(
             (table.names[topic],),
