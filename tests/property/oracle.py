@@ -4,7 +4,7 @@ It uses neither the engine nor numpy nor the rack tree. Brokers are pairs of an 
 sets, and each answer comes from all possibilities. It is meant for up to nine brokers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 from itertools import combinations
 
@@ -85,15 +85,29 @@ def added_up(options: Iterable[dict[frozenset[int], int]], load: dict[int, int])
     return {total.to_bytes(len(place), "little"): spent for total, spent in reached.items()}
 
 
-def within(sites: Sites, chosen: frozenset[int], skews: dict[int, int], below: tuple[str, ...] = ()) -> bool:
-    """Like `fair`, but children of domains of depth `d` may differ by `skews[d]`."""
+def within(
+    sites: Sites,
+    chosen: frozenset[int],
+    skews: dict[int, int],
+    strict: Collection[int] = (),
+    below: tuple[str, ...] = (),
+) -> bool:
+    """Like `fair`, but children of domains of depth `d` may differ by `skews[d]`, and in `strict` depths never by more.
+
+    In other depths a child may hold fewer if all of its brokers hold a replica.
+    """
     here = {broker: path for broker, path in sites.items() if path[: len(below)] == below}
     if not here or len(next(iter(here.values()))) == len(below):
         return True
     children = {path[len(below)] for path in here.values()}
     room = {child: [b for b, path in here.items() if path[len(below)] == child] for child in children}
     held = {child: len(chosen.intersection(room[child])) for child in children}
-    skew = skews.get(len(below), 1)
-    if any(held[a] > held[b] + skew and held[b] < len(room[b]) for a in children for b in children):
+    skew, full_counts = skews.get(len(below), 1), len(below) in strict
+    if any(held[a] > held[b] + skew and (full_counts or held[b] < len(room[b])) for a in children for b in children):
         return False
-    return all(within(sites, chosen, skews, (*below, child)) for child in children)
+    return all(within(sites, chosen, skews, strict, (*below, child)) for child in children)
+
+
+def placements_within(sites: Sites, size: int, skews: dict[int, int], strict: Collection[int]) -> list[frozenset[int]]:
+    """Return every set of brokers that is `within` the skews."""
+    return [chosen for chosen in map(frozenset, combinations(sites, size)) if within(sites, chosen, skews, strict)]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
+from rackspan.core.placer import Spread, Unsatisfiable
 from rackspan.core.topology import Broker, RackTree
 
 LEVELS = ("region", "zone", "rack")
@@ -38,6 +39,16 @@ def sites(tree):
     """Return the tree as the oracle represents it."""
     depth = len(tree.levels)
     return {b.id: (b.rack or ()) + ("",) * (depth - len(b.rack or ())) for b in tree.brokers if b.eligible}
+
+
+@st.composite
+def spreads(draw, tree):
+    """Draw spreads of some levels, and their skews and which are strict, by depth as the oracle has them."""
+    rules = st.tuples(st.sampled_from([1, 1, 2, 3]), st.booleans())
+    drawn = draw(st.dictionaries(st.integers(0, len(tree.levels) - 1), rules, min_size=draw(st.integers(0, 1))))
+    kinds = {True: Unsatisfiable.REFUSE, False: Unsatisfiable.BEST}
+    made = tuple(Spread(tree.levels[depth], skew, kinds[strict]) for depth, (skew, strict) in drawn.items())
+    return made, {depth: skew for depth, (skew, _) in drawn.items()}, {d for d, (_, strict) in drawn.items() if strict}
 
 
 @st.composite

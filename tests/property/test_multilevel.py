@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.property import oracle
 from tests.property.cases import counted
-from tests.property.strategies import closed, loads, rows, sites, sized
+from tests.property.strategies import closed, loads, rows, sites, sized, spreads, topic_rows, trees
 
 from rackspan.core.compliance import judge
 from rackspan.core.placement import ClusterView, PlacementSpec, Spread, Unsatisfiable
@@ -199,19 +199,25 @@ def test_repaired_replicas_are_as_even_as_the_fewest_moves_allow(data):
 
 
 @given(st.data())
-def test_level_with_a_loosened_spread_is_judged_by_its_skew(data):
-    tree, size = data.draw(sized())
-    level = data.draw(st.integers(0, len(tree.levels) - 1))
-    skew = data.draw(st.integers(1, 3))
-    current = data.draw(rows(tree, size, data.draw(st.integers(1, 4))))
-    assessment = judge(tree, current, [Spread(tree.levels[level], skew, Unsatisfiable.BEST)])
-    allowed = [
-        set(chosen)
-        for chosen in combinations(sorted(sites(tree)), size)
-        if oracle.within(sites(tree), frozenset(chosen), {level: skew})
-    ]
-    assert (~assessment.broken).tolist() == [set(row) in allowed for row in current]
-    assert assessment.moves_of.tolist() == [min(len(good.difference(row)) for good in allowed) for row in current]
+def test_partitions_are_judged_by_any_spread(data):
+    """Also with unknown, drained, offline and cordoned brokers, rows of any size, and another replication factor."""
+    tree = data.draw(trees(most=7, spoiled=True))
+    tree, _ = data.draw(closed(tree, most=2))
+    spread, *rules = data.draw(spreads(tree))
+    current = data.draw(topic_rows([*(broker.id for broker in tree.brokers), 90], min(len(tree), 5)))
+    asked = data.draw(st.none() | st.integers(1, 5))
+    assessment = judge(tree, current, spread, asked)
+    here, shut = sites(tree), {broker.id for broker in tree.brokers if not broker.open}
+    for at, row in enumerate(current):
+        broken = not (set(row) <= set(here) and oracle.within(here, frozenset(row), *rules))
+        allowed = oracle.placements_within(here, asked or len(row), *rules)
+        assert assessment.broken[at] == broken
+        assert assessment.unsatisfiable[at] == (broken and not allowed)
+        wrong = broken or asked not in (None, len(row))
+        loosened = any(skew > 1 for skew in rules[0].values())  # then closed brokers do not count
+        usable = [good for good in allowed if loosened or not shut & (good - set(row))]
+        if usable or not allowed:
+            assert assessment.moves_of[at] == min((len(good - set(row)) for good in usable if wrong), default=0)
     counted(len(current))
 
 

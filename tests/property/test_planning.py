@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from tests.property import oracle
 from tests.property.cases import counted
-from tests.property.strategies import closed, loads, rows, sites, sized, topic_rows, trees
+from tests.property.strategies import closed, loads, rows, sites, sized, spreads, topic_rows, trees
 
 from rackspan.core.compliance import judge
 from rackspan.core.placement.engine.balance.cycle_cancelling import Exchanges
@@ -409,6 +409,35 @@ def test_lower_bound_holds_for_all_equally_even_results_with_a_loosened_spread(d
     reached = oracle.evenness(load(tree, after(topics, made)))
     assert made.lower_bound <= _moves_by_evenness(tree, topics, *usable)[reached]
     counted()
+
+
+@given(st.data())
+def test_plans_follow_any_spread_with_the_fewest_moves_of_each_partition(data):
+    """Also with drained, offline, cordoned and unknown brokers, another replication factor, and new partitions."""
+    tree = data.draw(trees(most=6, spoiled=data.draw(st.booleans())))
+    tree, shut = data.draw(closed(tree, most=2 * data.draw(st.integers(0, 1))))
+    spread, *rules = data.draw(spreads(tree))
+    lists = data.draw(topic_rows([*(broker.id for broker in tree.brokers), 90], min(len(tree), 4)))
+    asked = data.draw(st.none() | st.integers(1, 5) | st.just(tree.capacity))
+    count = len(lists) + data.draw(st.integers(0, 2))
+    wish = TopicRequirements(replication_factor=asked, partitions=count, spread=spread)
+    made = plan(PlanRequest(tree, cluster({"a": lists}), requirements={"a": wish}))
+    here, changes = sites(tree), {change.partition: change for change in made.changes}
+    for at, (row, _) in enumerate(zip_longest(lists, range(count))):
+        old, size = row or (), asked or len(row or max(lists, key=len))
+        new = changes[at].replicas if at in changes else old
+        allowed = oracle.placements_within(here, size, *rules)
+        usable = [good for good in allowed if not shut & (good - set(old))]
+        if old and usable:
+            assert set(new) in usable
+            assert len(set(new) - set(old)) == min(len(good - set(old)) for good in usable)
+        elif old or not allowed:
+            assert new == old
+            assert made.problems or set(old) in allowed
+        elif new:
+            left = {broker: path for broker, path in here.items() if broker not in shut}
+            assert set(new) in (usable or oracle.placements_within(left, size, *rules))
+    counted(count)
 
 
 @given(st.data())
