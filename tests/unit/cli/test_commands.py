@@ -324,6 +324,14 @@ def test_check_and_scan_warn_if_no_broker_has_a_rack(rackspan, snapshot, racks, 
     assert (warning.replace("prod.json", "prod") in scanned.err) is warns
 
 
+def test_check_judges_no_partition_if_levels_are_named_and_no_broker_has_a_rack(rackspan, snapshot):
+    file = snapshot(cluster(topic("a", [0, 1]), racks={0: None, 1: None}))
+    ran = rackspan("check", "--snapshot", file, "--levels", "zone")
+    assert ran.code == 1
+    assert ran.out.startswith("1 partition: 1 cannot be judged, all others are compliant\n")
+    assert rackspan("check", "--snapshot", file, "--levels", "zone", "--missing-rack-policy", "ignore").code == 0
+
+
 def test_check_accepts_a_missing_broker_with_replicas_as_drained(rackspan, snapshot):
     ran = rackspan("check", "--snapshot", snapshot(cluster(topic("a", [0, 9]))), "--drain-broker", 9, "-o", "json")
     assert ran.code == 1

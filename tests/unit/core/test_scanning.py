@@ -370,6 +370,17 @@ def test_missing_rack_leaves_only_the_affected_partitions_unjudged():
     ]
 
 
+def test_no_partition_is_judged_if_no_rack_is_known_unless_levels_are_ignored():
+    """The levels show that racks are missing. Without levels, the cluster has no racks."""
+    rackless, rows = locations(**{f"b{broker}": {"rack": None} for broker in RACKS}), partitions(([1, 2, 3],))
+    wish = TopicRequirements(durability=Durability({"zone": 2}))
+    assert told(rackless, rows, wish, least=2) == [(Rule.NOT_JUDGED, None, None, 0, 0)]
+    assert len(examine_brokers(rackless)) == len(RACKS)
+    for ignored in (replace(rackless, ignore_missing=True), replace(rackless, levels=())):
+        assert told(ignored, rows) == []
+        assert len(examine_brokers(ignored)) == 0
+
+
 NOT_JUDGED = (Rule.NOT_JUDGED, None, None, 0, 0)
 
 

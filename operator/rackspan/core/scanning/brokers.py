@@ -12,7 +12,8 @@ from rackspan.core.topology import BrokerLocation, RackTree
 class BrokerLocations:
     """The brokers of a cluster and the levels of its rack tree.
 
-    If some racks are not known and `ignore_missing` is not set, partitions on those brokers are not judged.
+    If some racks are not known and `ignore_missing` is not set, partitions on those brokers are not judged. None are
+    judged if there are levels and no rack is known.
     """
 
     levels: tuple[str, ...]
@@ -37,8 +38,10 @@ class BrokerLocations:
 
     @cached_property
     def missing(self) -> tuple[int, ...]:
-        """The ids of the brokers without a known rack if others have one, ascending; empty with `ignore_missing`."""
-        return () if self.ignore_missing else self.tree.missing_racks
+        """The ids of the brokers without a known rack, ascending; empty with `ignore_missing` and without levels."""
+        if self.ignore_missing or not self.levels:
+            return ()
+        return tuple(sorted(broker.id for broker in self.brokers if broker.rack is None))
 
     @cached_property
     def missing_apart(self) -> RackTree:

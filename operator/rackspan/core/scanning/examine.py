@@ -83,7 +83,7 @@ def examine_brokers(locations: BrokerLocations) -> Findings:
     drifts = [broker for broker in locations.brokers if broker.drifts]
     drifting = np.array([broker.id for broker in drifts], dtype=np.int64)
     reason = np.array([NONE if broker.reported_rack else REASONS.index(NO_RACK) for broker in drifts], dtype=np.int64)
-    missing = np.array(locations.tree.missing_racks, dtype=np.int64)
+    missing = np.array(locations.missing, dtype=np.int64)
     return Findings.joined(
         [
             Findings.of(Rule.RACK_DRIFT, len(drifting), broker=drifting, reason=reason),
@@ -181,6 +181,9 @@ def _compliance(
 ) -> tuple[Compliance, Findings]:
     if required.assignment:
         return _against_assignment(locations, partitions, required.assignment)
+    if len(locations.missing) == len(locations.brokers) > 0:
+        nothing = np.zeros(len(partitions), dtype=bool)
+        return Compliance(nothing, nothing.astype(np.int64), {}, ~nothing, nothing), Findings.joined([])
     tree = required.eligible(locations.tree)
     asked = required.replication_factor
     compliance = judge(tree, partitions.replicas, required.spread, asked)

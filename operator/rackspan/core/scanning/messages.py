@@ -27,7 +27,7 @@ _MESSAGES: Mapping[Rule, str] = {
     Rule.REPLICATION_FACTOR_VARIES: "its partitions differ by {replicas}",
     Rule.PINNED_UNFAIR: "the explicit assignment does not spread it fairly",
     Rule.RACK_DRIFT: "broker {broker} is in another rack than its broker.rack says",
-    Rule.MISSING_RACK: "broker {broker} has no rack while others have one",
+    Rule.MISSING_RACK: "broker {broker} has no rack",
     Rule.LEADER_NOT_PREFERRED: "led by broker {broker}, which is not its first replica",
     Rule.UNMANAGED_TOPIC: "no KafkaTopic declares it",
 }
