@@ -218,6 +218,17 @@ def test_partition_whose_leader_is_about_to_return_hides_no_loss(online):
     assert (loss.name, loss.effect, loss.partitions) == ("0", "offline", 1)
 
 
+def test_page_says_that_no_domain_hurts_only_if_all_racks_are_known():
+    fine, unknown = "No single domain takes a partition offline", "Racks are not known of all brokers"
+    for brokers, levels, said in (
+        ([broker(0, "/a"), broker(1, "/b")], ["rack"], fine),
+        ([broker(0, "/a"), broker(1)], ["rack"], unknown),
+        ([broker(0), broker(1)], [], fine),
+    ):
+        page = render(scan(levels=levels, brokers=brokers))
+        assert (fine in page, unknown in page) == (said == fine, said == unknown)
+
+
 def test_severities_are_ordered_with_unknown_ones_last():
     assert worst(["low", None, "critical", "dreadful"]) == "critical"
     assert worst([None, "dreadful"]) is None
