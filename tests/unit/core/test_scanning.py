@@ -253,6 +253,23 @@ def test_advice_to_change_min_insync_warns_of_partitions_without_a_leader(least,
     assert advice == f"{change}, but never while a partition has no leader: the change empties its ELR (KIP-966)"
 
 
+@pytest.mark.parametrize(
+    ("row", "durability", "rules"),
+    [
+        ([1, 3], Durability({"zone": 3}), {Rule.MIN_INSYNC_TOO_SMALL}),
+        ([1, 3], Durability({}, {"zone": 2}), {Rule.MIN_INSYNC_TOO_LARGE}),
+        ([1, 2, 3, 5], Durability({"zone": 3}, {"zone": 1}), {Rule.MIN_INSYNC_TOO_SMALL, Rule.MIN_INSYNC_TOO_LARGE}),
+    ],
+)
+def test_no_value_of_min_insync_is_advised_if_none_meets_the_durability(row, durability, rules):
+    brokers, rows = locations(), partitions((row,))
+    wish = ClusterRequirements(default=TopicRequirements(durability=durability))
+    found = examine(brokers, rows, np.array([3]), wish).findings.facts(rows.names, brokers.tree)
+    about = [one for one in found if one.rule.startswith("MinInsync")]
+    advice = "change its replication factor or its durability: no min.insync.replicas meets both"
+    assert {one.rule: fix(one) for one in about} == dict.fromkeys(rules, advice)
+
+
 def test_min_insync_above_the_replica_count_counts_as_all_replicas():
     assert told(locations(), partitions(([1],), ([3],)), least=2) == []
     rows = partitions(([1, 3, 5], [1, 3]), ([2], [2]))

@@ -15,7 +15,15 @@ from rackspan.core.compliance import Compliance, ViolationReason, assigned, judg
 from rackspan.core.durability import effective_min_insync, insync_bounds
 from rackspan.core.requirements import ClusterRequirements, TopicRequirements
 from rackspan.core.scanning.brokers import BrokerLocations
-from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, NO_RACK, NONE_ELIGIBLE, ONLY_ELIGIBLE, REASONS, Findings
+from rackspan.core.scanning.findings import (
+    ASSIGNMENT_DIFFERS,
+    NO_RACK,
+    NO_VALUE,
+    NONE_ELIGIBLE,
+    ONLY_ELIGIBLE,
+    REASONS,
+    Findings,
+)
 from rackspan.core.scanning.rules import RULES, SEVERITY_OF, TOPIC_RULES, Rule, Severity
 from rackspan.core.snapshot import NONE, Partitions
 from rackspan.core.topology import BoolArray, IntArray
@@ -23,7 +31,7 @@ from rackspan.core.topology import BoolArray, IntArray
 _UNKNOWN = REASONS.index(ViolationReason.BROKER_UNKNOWN)
 _NOT_ELIGIBLE = REASONS.index(ViolationReason.BROKER_NOT_ELIGIBLE)
 _ONLY_ELIGIBLE, _NONE_ELIGIBLE = REASONS.index(ONLY_ELIGIBLE), REASONS.index(NONE_ELIGIBLE)
-_DIFFERS = REASONS.index(ASSIGNMENT_DIFFERS)
+_DIFFERS, _NO_VALUE = REASONS.index(ASSIGNMENT_DIFFERS), REASONS.index(NO_VALUE)
 _held_against = attrgetter("replication_factor", "spread", "include", "exclude", "assignment", "durability")
 """The requirements that the rules use. Topics with equal values of these fields are examined together."""
 
@@ -267,11 +275,15 @@ def _insync(
     effective = effective_min_insync(given, size)
     in_place = ~broken & ((required.replication_factor or size) == size)
     least, most = insync_bounds(locations.missing_apart, partitions.replicas, required.durability)
+    lowest, highest = np.zeros(len(partitions.names)), np.full(len(partitions.names), np.inf)
+    np.maximum.at(lowest, partitions.topic[in_place], least[in_place])
+    np.minimum.at(highest, partitions.topic[in_place], most[in_place])
+    reason = np.where((lowest > highest)[partitions.topic], _NO_VALUE, NONE)
     for rule, wrong, excess in (
         (Rule.MIN_INSYNC_TOO_SMALL, effective < least, effective - least),
         (Rule.MIN_INSYNC_TOO_LARGE, effective > most, given - most),
     ):
-        yield from _about_topics(partitions, rule, in_place & wrong, excess=excess)
+        yield from _about_topics(partitions, rule, in_place & wrong, excess=excess, reason=reason)
 
 
 def _unmanaged(partitions: Partitions, requirements: ClusterRequirements) -> Findings:
@@ -320,8 +332,12 @@ def _about_topics(
     broken: BoolArray,
     excess: IntArray | None = None,
     moves: IntArray | None = None,
+    reason: IntArray | None = None,
 ) -> Iterator[Findings]:
-    """Yield one finding per topic with a broken partition: the excess farthest from 0, and the sum of the moves."""
+    """Yield one finding per topic with a broken partition: the excess farthest from 0, and the sum of the moves.
+
+    `reason` has the same value for all partitions of a topic.
+    """
     rows = np.flatnonzero(broken)
     if not len(rows):
         return
@@ -331,7 +347,8 @@ def _about_topics(
     topics, first = np.unique(partitions.topic[order], return_index=True)
     total = np.zeros(len(partitions.names), dtype=np.int64)
     np.add.at(total, partitions.topic[rows], copied[rows])
-    yield Findings.of(rule, len(topics), topic=topics, excess=far[order[first]], moves=total[topics])
+    why = np.full(len(topics), NONE) if reason is None else reason[order[first]]
+    yield Findings.of(rule, len(topics), topic=topics, excess=far[order[first]], moves=total[topics], reason=why)
 
 
 def _once(findings: Findings) -> Findings:

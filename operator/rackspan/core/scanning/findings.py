@@ -18,7 +18,10 @@ ASSIGNMENT_DIFFERS = "AssignmentDiffers"
 ONLY_ELIGIBLE, NONE_ELIGIBLE = "OnlyEligible", "NoneEligible"
 """Reasons for partitions without a leader: only one replica, or no known replica, can lead without data loss."""
 NO_RACK = "NoRack"
-REASONS = (*map(str, COMPLIANCE_REASONS), ASSIGNMENT_DIFFERS, ONLY_ELIGIBLE, NONE_ELIGIBLE, NO_RACK)
+NO_VALUE = "NoValue"
+"""The reason if no `min.insync.replicas` of the topic meets its durability."""
+REASONS = (*map(str, COMPLIANCE_REASONS), ASSIGNMENT_DIFFERS, ONLY_ELIGIBLE, NONE_ELIGIBLE, NO_RACK, NO_VALUE)
+_FIXED_BY_REASON = (Rule.OFFLINE, Rule.MIN_INSYNC_TOO_SMALL, Rule.MIN_INSYNC_TOO_LARGE)
 NONE = -1
 """The value if a finding has no topic, partition, broker, level, domain or reason."""
 
@@ -86,11 +89,11 @@ class Findings:
     def ids(self, cluster: str, names: Sequence[str], tree: RackTree) -> npt.NDArray[np.int64]:
         """Return the 64-bit ids, shape (findings,): hashes of what is wrong and where, but not of how much.
 
-        Ids depend on names, never on the order of lists. For a partition that is offline, the broker and the reason
-        only describe the fix, so they are not part of the id.
+        Ids depend on names, never on the order of lists. For a partition that is offline, and for
+        `min.insync.replicas`, the broker and the reason only describe the fix, so they are not part of the id.
         """
-        offline = self.rule == RULES.index(Rule.OFFLINE)
-        reason, broker = (np.where(offline, NONE, column) for column in (self.reason, self.broker))
+        described = np.isin(self.rule, [RULES.index(rule) for rule in _FIXED_BY_REASON])
+        reason, broker = (np.where(described, NONE, column) for column in (self.reason, self.broker))
         mixed = np.full(len(self), _hash(cluster), dtype=np.uint64)
         for code, texts in (
             (self.rule, [str(rule) for rule in RULES]),

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 
 from rackspan.core.compliance import ViolationReason
-from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, NO_RACK, NONE_ELIGIBLE, ONLY_ELIGIBLE, Facts
+from rackspan.core.scanning.findings import ASSIGNMENT_DIFFERS, NO_RACK, NO_VALUE, NONE_ELIGIBLE, ONLY_ELIGIBLE, Facts
 from rackspan.core.scanning.rules import Rule
 from rackspan.core.text import plural
 
@@ -102,6 +102,8 @@ def fix(facts: Facts, options: str = "", topology: str | None = None, away: Coll
         return f"bring back broker {facts.broker}, or reduce its load"
     if facts.rule is Rule.REPLICA_ON_DRAINED_BROKER and facts.reason == ASSIGNMENT_DIFFERS:
         return f"take broker {facts.broker} off the topic's explicit assignment"
+    if facts.reason == NO_VALUE:
+        return "change its replication factor or its durability: no min.insync.replicas meets both"
     if not facts.moves and (without := _without_moves(facts, plan, topology)):
         return without
     if facts.rule is Rule.RACK_DRIFT and facts.reason == NO_RACK:
