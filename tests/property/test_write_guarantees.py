@@ -68,6 +68,7 @@ def test_write_guarantees_are_those_of_the_worst_set_of_in_sync_replicas(tree, d
 @given(trees(most=6), st.data())
 def test_write_guarantees_agree_with_the_bounds_that_min_insync_is_derived_from(tree, data):
     rows, _, _ = data.draw(topics(tree))
+    rows = [[*row, 999] if data.draw(st.booleans()) else row for row in rows]
     for least in range(1, min(map(len, rows)) + 1):
         found = write_guarantees(tree, padded(rows), np.zeros(len(rows), dtype=np.int64), np.array([least]))[0]
         for level in tree.levels:

@@ -120,11 +120,21 @@ def insync_bounds(
     least, most = np.ones_like(size), size
     for name, domains in durability.min_domains.items():
         counts = largest_first(tree, replicas, tree.level(name))
-        needed = 1 + counts[:, : domains - 1].sum(axis=1)
+        needed = _reaching(counts, size, domains)
         least = np.maximum(least, np.where(np.count_nonzero(counts, axis=1) < domains, size + 1, needed))
     for name, domains in durability.tolerate.items():
         most = np.minimum(most, largest_first(tree, replicas, tree.level(name))[:, domains:].sum(axis=1))
     return least, most
+
+
+def _reaching(counts: IntArray, size: IntArray, domains: int) -> IntArray:
+    """Return how many replicas are in `domains` domains, whichever they are, shape (partitions,).
+
+    `counts` are those of `largest_first`. A replica on an unknown broker may be in the same domain as others.
+    """
+    unknown = size - counts.sum(axis=1) if domains > 1 else 0
+    reaching: IntArray = 1 + counts[:, : domains - 1].sum(axis=1) + unknown
+    return reaching
 
 
 def largest_first(tree: RackTree, replicas: npt.NDArray[np.integer], level: Level) -> IntArray:
@@ -155,7 +165,7 @@ def _least(tree: RackTree, replicas: npt.NDArray[np.integer], durability: Durabi
                 f"partition {worst} has them in {spanned[worst]}",
                 _smallest_change(tree, durability, size, f"lower it to {spanned[worst]}"),
             )
-        needed = 1 + int(counts[:, : domains - 1].sum(axis=1).max())
+        needed = int(_reaching(counts, np.count_nonzero(replicas != NONE, axis=1), domains).max())
         if needed > bound.value:
             bound = _Bound(needed, f"minDomains {name}: {domains}")
     return bound
