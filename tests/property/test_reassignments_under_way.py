@@ -49,7 +49,18 @@ def clusters(draw):
         in_sync = draw(st.sets(st.sampled_from([*before, *target])))
         leader = draw(st.sampled_from([None, *(broker for broker in before if broker in in_sync)]))
         rows.append(Moving(before, target, frozenset(in_sync), leader))
-    brokers = tuple(BrokerLocation(one.id, None, one.rack, online=one.id not in offline) for one in tree.brokers)
+    drained, cordoned, rackless = (draw(st.sets(st.sampled_from(known), max_size=1)) for _ in range(3))
+    brokers = tuple(
+        BrokerLocation(
+            one.id,
+            None,
+            None if one.id in rackless else one.rack,
+            online=one.id not in offline,
+            draining=one.id in drained,
+            cordoned=one.id in cordoned,
+        )
+        for one in tree.brokers
+    )
     return BrokerLocations(tree.levels, brokers), rows, draw(st.integers(1, 3))
 
 

@@ -42,14 +42,30 @@ class World:
     above_quota: frozenset
 
     @property
-    def state(self):
+    def prod(self):
+        """The RackTopology, with the brokers in its status."""
         spec = {
             "kafka": {"bootstrapServers": "kafka:9092"},
             "levels": [{"name": level} for level in self.levels],
             "rackSource": "Broker",
+            "allowedNamespaces": {"from": "All"},
             **self.topology,
         }
-        prod = RackTopology.from_object({"metadata": {"namespace": "kafka", "name": "prod", "uid": "1"}, "spec": spec})
+        brokers = [
+            {
+                "id": broker,
+                "rack": None if broker in self.unlabelled else domain_name(path),
+                "online": broker not in self.offline,
+                "cordoned": broker in self.cordoned,
+            }
+            for broker, path in self.racks.items()
+        ]
+        meta = {"namespace": "kafka", "name": "prod", "uid": "1"}
+        return RackTopology.from_object({"metadata": meta, "spec": spec, "status": {"brokers": brokers}})
+
+    @property
+    def state(self):
+        prod = self.prod
         racks = {broker: None if broker in self.unlabelled else path for broker, path in self.racks.items()}
         online = [
             BrokerDescription(broker, "", path and format_rack(path))
