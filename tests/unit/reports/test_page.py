@@ -130,6 +130,11 @@ def test_topics_that_are_not_judged_are_not_assessed_as_fine():
     assert said.details == ("1 topic could not be read; 2 topics cannot be judged without the racks of all brokers.",)
 
 
+def test_page_shows_no_share_of_fair_partitions_if_some_are_not_judged():
+    assert "100 %" in render(scan(summary=Summary(partitions=5)))
+    assert "100 %" not in render(scan(summary=Summary(partitions=5, by_rule={"NotJudged": 2})))
+
+
 def test_cluster_without_findings_is_assessed_as_fine():
     said = assessment(example_scan.fine())
     assert (said.tone, said.headline) == ("fine", "Nothing is wrong.")
