@@ -45,7 +45,8 @@ def _ends(least, before, planned):
 
 
 @st.composite
-def situations(draw):
+def situations(draw, *, ends=True):
+    """Draw a Kafka, a plan and events. With `ends`, nothing keeps the plan from its end once all faults have ended."""
     brokers = list(range(draw(st.integers(3, 7))))
     racks = {b: (draw(st.sampled_from("xy")), draw(st.sampled_from("abc"))) for b in brokers}
     before, planned = {}, {}
@@ -66,7 +67,8 @@ def situations(draw):
         racks,
         before,
         planned,
-        min_insync_replicas=draw(st.integers(1, 5).filter(lambda least: _ends(least, before, planned))),
+        min_insync_replicas=draw(st.integers(1, 5).filter(lambda least: not ends or _ends(least, before, planned))),
+        free={} if ends else draw(st.dictionaries(st.sampled_from(brokers), st.sampled_from([0, 900]))),
         limits=Limits(draw(st.integers(1, 3)), draw(st.integers(1, 2))),
         rate=draw(st.sampled_from([None, 50_000_000])),
         configs=configs,
@@ -236,6 +238,29 @@ def test_cancelled_plan_leaves_no_ongoing_reassignment_and_no_throttle(situation
         assert len(one.replicas) <= max(len(kafka.lists[at]), len(planned[at]))
         if {*one.replicas} == {*kafka.lists[at]} != {*planned[at]}:
             assert one.replicas == tuple(kafka.lists[at])
+
+
+@given(situations(ends=False))
+def test_only_moves_to_full_disks_or_below_min_insync_wait_and_all_others_complete(situation):
+    kafka, events = situation
+    least = kafka.min_insync_replicas
+    world = after(kafka, events)
+    for _ in range(70):
+        kafka.catch_up_all()
+        done = world.call("advance")
+    waiting = {one.partition: one.reason for one in done.waiting}
+    for at in set(kafka.state) - kafka.touched_by_others:
+        one, before, planned = kafka.state[at], kafka.lists[at], kafka.planned[at]
+        reasons = {WaitReason.REFUSED} if kafka.refused_by_cordon[at] >= _REFUSALS else set()
+        if any(kafka.free.get(broker) == 0 for broker in set(planned) - set(before)):
+            reasons.add(WaitReason.DISK_FULL)
+        if len(planned) < min(least, len(before)):
+            reasons.add(WaitReason.MIN_INSYNC)
+        if at in waiting:
+            assert waiting[at] in reasons
+            assert len(one.replicas) >= min(least, len(before))
+        else:
+            assert (one.replicas, one.adding, one.removing) == (planned, frozenset(), frozenset())
 
 
 def two_moves():
