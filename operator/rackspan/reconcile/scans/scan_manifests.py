@@ -96,6 +96,16 @@ _CONTAINER_SECURITY: Final = {
     "readOnlyRootFilesystem": True,
     "capabilities": {"drop": ["ALL"]},
 }
+_APPLICATION_POD_FIELDS: Final = (
+    "nodeSelector",
+    "tolerations",
+    "affinity",
+    "priorityClassName",
+    "schedulerName",
+    "dnsConfig",
+    "hostAliases",
+)
+"""The fields of a PodSpec that a SparkApplication's driver and executor have under the same name."""
 _DEFAULT_REQUESTS: Final[Mapping[str, int | str]] = {"cpu": "1", "memory": "2Gi"}
 _DEFAULT_LIMITS: Final[Mapping[str, int | str]] = {"memory": "4Gi"}
 
@@ -205,10 +215,10 @@ def _spark_application(
     resources = _resources(spec, _bounds(topology, setup))
     pod: JsonObject = {
         "securityContext": _CONTAINER_SECURITY,
-        "podSecurityContext": _POD_SECURITY,
+        "podSecurityContext": setup.pod.get("securityContext", _POD_SECURITY),
         "labels": metadata["labels"],
         "volumeMounts": _mounts(topology, spec),
-        **{key: setup.pod[key] for key in ("nodeSelector", "tolerations", "affinity") if key in setup.pod},
+        **{key: setup.pod[key] for key in _APPLICATION_POD_FIELDS if key in setup.pod},
     }
     secrets = [item["name"] for item in setup.pod.get("imagePullSecrets", ())]
     # Spark sets the driver's resources from its own settings. Resources without such a setting are left out.

@@ -144,6 +144,22 @@ def test_spark_application_leaves_the_master_to_spark_submit():
     assert made["spec"]["restartPolicy"] == {"type": "Never"}
 
 
+def test_driver_and_executors_of_a_spark_application_follow_the_pod_of_the_chart():
+    there = {
+        "nodeSelector": {"scans": "yes"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+        "priorityClassName": "low",
+        "schedulerName": "volcano",
+        "dnsConfig": {"options": [{"name": "ndots", "value": "1"}]},
+    }
+    given = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    spec = body(scan_setup(pod={**there, "securityContext": given}), engine="SparkApplication")["spec"]
+    for made in (spec["driver"], spec["executor"]):
+        assert {key: made[key] for key in there} == there
+        assert made["podSecurityContext"] == given
+
+
 def test_executor_pods_have_the_label_of_their_topology():
     settings = spark_settings(body(engine="SparkOnKubernetes"))
     prefix = "spark.kubernetes.executor.label."
