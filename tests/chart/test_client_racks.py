@@ -58,6 +58,8 @@ def test_pod_with_the_label_gets_its_rack_as_a_variable_and_as_files(create):
         {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "spec.nodeName"}}}
     ]
     assert init["securityContext"]["runAsNonRoot"] is True
+    assert init["resources"] == {}
+    assert "runAsUser" not in init["securityContext"]
     for container in spec["containers"]:
         assert {"mountPath": "/etc/rackspan", "name": "rackspan-rack", "readOnly": True} in container["volumeMounts"]
         (variable,) = container["env"]
@@ -105,3 +107,50 @@ def test_pod_with_an_init_container_of_the_same_name_is_unchanged(create):
     spec = create(pod(initContainers=[{"name": "rackspan-rack", "image": "mine"}]))
     assert [one["image"] for one in spec["initContainers"]] == ["mine"]
     assert "CLIENT_RACK" not in json.dumps(spec)
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"requests": {"cpu": "1", "memory": "1Gi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
+        {"requests": {"cpu": "250m"}},
+        {"limits": {"memory": "64Mi"}, "requests": {"memory": "64Mi"}},
+    ],
+)
+def test_init_container_has_the_resources_of_the_first_container(create, resources):
+    """So the pod keeps its QoS class, and a quota that needs resources of each container admits it."""
+    spec = create(pod(containers=[{"name": "app", "image": "app", "resources": resources}]))
+    assert [one["resources"] for one in spec["initContainers"]] == [resources]
+
+
+def test_quota_that_needs_resources_admits_a_pod_that_has_them(create, plane):
+    amounts = {"cpu": "1", "memory": "1Gi"}
+    container = {"name": "app", "image": "app", "resources": {"requests": amounts, "limits": amounts}}
+    hard = {"requests.cpu": "8", "limits.cpu": "8", "requests.memory": "8Gi", "limits.memory": "8Gi"}
+    quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "all"}, "spec": {"hard": hard}}
+    kubectl = plane.kubectl.in_namespace("with-racks")
+    kubectl.apply(quota)
+    try:
+        eventually(lambda: "hard" in kubectl.json("get", "resourcequota", "all").get("status", {}), "the quota")
+        with pytest.raises(KubectlError, match=r"must specify limits\.cpu"):
+            create(pod())
+        assert create(pod(containers=[container]))["initContainers"]
+    finally:
+        kubectl("delete", "resourcequota", "all")
+
+
+def test_init_container_of_a_pod_that_runs_as_root_does_not(create):
+    """The kubelet starts no container with runAsNonRoot and the user 0, and so not the pod."""
+    (init,) = create(pod(securityContext={"runAsUser": 0}))["initContainers"]
+    assert init["securityContext"]["runAsUser"] == 10001
+
+
+def test_releases_of_one_name_in_two_namespaces_have_policies_of_their_own(offline_helm):
+    values = {"racks": {"clients": {"enabled": True}}}
+    names = {
+        one["metadata"]["name"]
+        for namespace in ("a", "b")
+        for one in offline_helm.objects(values, namespace=namespace)
+        if one["kind"] in KINDS
+    }
+    assert names == {"a.rackspan-client-racks", "b.rackspan-client-racks"}
