@@ -194,6 +194,38 @@ def test_all_values_reach_the_deployment(offline_helm):
     assert pod["metadata"]["annotations"]["example.com/note"] == "operator"
 
 
+def test_large_number_in_a_file_of_values_reaches_the_operator_in_digits(offline_helm):
+    values = {
+        "topologiesPerNamespace": 1_000_000,
+        "kafka": {"trusted": {"memory": 2**20}, "untrusted": {"max": 1_000_000, "memory": 2**20}},
+        "scan": {"enabled": True, "maxRunning": 1_000_000},
+    }
+    (container,) = only(offline_helm.objects(values), "Deployment")["spec"]["template"]["spec"]["containers"]
+    environment = {entry["name"]: entry.get("value") for entry in container["env"]}
+    found = {name: environment[f"RACKSPAN_{name}"] for name in ("TOPOLOGIES_PER_NAMESPACE", "SCAN_MAX_RUNNING")}
+    assert found == dict.fromkeys(found, "1000000")
+    found = {key: value for key, value in environment.items() if key.startswith("RACKSPAN_KAFKA_") and value}
+    assert set(found.values()) == {"1000000", "1048576"}
+
+
+def test_annotation_of_the_chart_gives_way_to_that_of_the_values(offline_helm):
+    own = {"podAnnotations": {"kubectl.kubernetes.io/default-container": "sidecar"}}
+    (deployment,) = [text for text in offline_helm.render(own).split("\n---\n") if "kind: Deployment" in text]
+    assert re.findall("default-container: (.*)", deployment) == ["sidecar"]
+
+
+@pytest.mark.parametrize(
+    ("release", "values"), [("r" * 53, {}), ("r" * 53, {"nameOverride": "n" * 63}), ("kafka.eu", {})]
+)
+def test_names_of_services_and_jobs_are_labels_of_dns_for_any_release(offline_helm, release, values):
+    found = [*offline_helm.objects(values, release=release), *offline_helm.hooks(values, release=release)]
+    names = {one["kind"]: one["metadata"]["name"] for one in found if one["kind"] in ("Service", "Job", "Deployment")}
+    assert len(names) == 3
+    assert [name for name in names.values() if not re.fullmatch(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?", name)] == []
+    command = only(found, "Job")["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert command == ["release", f"--operator=rackspan/{names['Deployment']}"]
+
+
 def policies(objects):
     return {item["metadata"]["name"]: item["spec"] for item in objects if item["kind"] == "NetworkPolicy"}
 

@@ -2,17 +2,11 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
 {{- end }}
 
+{{/* With the longest suffix, -metrics or -release, it is the name of a Service or the label of a Job: 63 characters, no dots. */}}
 {{- define "rackspan.fullname" -}}
-{{- if .Values.fullnameOverride }}
-{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
-{{- else }}
 {{- $name := include "rackspan.name" . }}
-{{- if contains $name .Release.Name }}
-{{- .Release.Name | trunc 63 | trimSuffix "-" }}
-{{- else }}
-{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" }}
-{{- end }}
-{{- end }}
+{{- $default := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) }}
+{{- default $default .Values.fullnameOverride | replace "." "-" | trunc 55 | trimSuffix "-" }}
 {{- end }}
 
 {{/* Name of what has no namespace: two releases in two namespaces may share their name. */}}
