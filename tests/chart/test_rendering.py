@@ -230,13 +230,22 @@ def policies(objects):
     return {item["metadata"]["name"]: item["spec"] for item in objects if item["kind"] == "NetworkPolicy"}
 
 
+def selects(selector, labels):
+    """Return whether a selector of a NetworkPolicy selects a pod with these labels."""
+    listed = all(labels.get(one["key"]) in one["values"] for one in selector.get("matchExpressions", ()))
+    return listed and selector["matchLabels"].items() <= labels.items()
+
+
 def test_network_policy_allows_only_the_metrics_port_of_the_operator(offline_helm):
     objects = offline_helm.objects()
     (spec,) = policies(objects).values()
     (container,) = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
     (rule,) = spec["ingress"]
     assert [one["port"] for one in rule["ports"]] == [one["containerPort"] for one in container["ports"]]
-    assert spec["podSelector"] == only(objects, "Deployment")["spec"]["selector"]
+    ours = [only(objects, "Deployment"), only(offline_helm.hooks(), "Job")]
+    assert all(selects(spec["podSelector"], one["spec"]["template"]["metadata"]["labels"]) for one in ours)
+    scans = only(offline_helm.objects(EVERYTHING), "Deployment")["spec"]["selector"]["matchLabels"]
+    assert not selects(spec["podSelector"], {**scans, "app.kubernetes.io/name": "rackspan-scan"})
     assert policies(offline_helm.objects({"networkPolicy": {"enabled": False}})) == {}
 
 
@@ -278,6 +287,17 @@ def test_spread_constraint_without_a_selector_gets_that_of_the_operator(offline_
 def test_extra_objects_are_rendered_as_templates(offline_helm):
     names = {item["kind"]: item["metadata"]["name"] for item in offline_helm.objects(EVERYTHING)}
     assert (names["ConfigMap"], names["Secret"]) == ("rackspan-extra", "second")
+
+
+def test_job_of_the_uninstall_has_the_environment_labels_and_annotations_of_the_operator(offline_helm):
+    pod = only(offline_helm.hooks(EVERYTHING), "Job")["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert container["env"][-2:] == EVERYTHING["extraEnv"]
+    assert pod["metadata"]["annotations"] == EVERYTHING["podAnnotations"]
+    assert pod["metadata"]["labels"].items() >= {("team", "data"), ("app.kubernetes.io/name", "rackspan-release")}
+    own = {"podLabels": {"app.kubernetes.io/name": "mine"}}
+    pod = only(offline_helm.hooks(own), "Job")["spec"]["template"]
+    assert pod["metadata"]["labels"]["app.kubernetes.io/name"] == "rackspan-release"
 
 
 class Answers:
