@@ -483,6 +483,8 @@ REFUSED = [
     ({"image": {"tag": 1.1}}, "at '/image/tag': got number, want string"),
     ({"image": {"digest": "latest"}}, "at '/image/digest'"),
     ({"image": {"pullPolicy": "Sometimes"}}, "value must be one of 'Always', 'IfNotPresent', 'Never'"),
+    ({"image": {"repository": "registry.example.com/rackspan:0.1.0"}}, "at '/image/repository'"),
+    ({"image": {"repository": "rackspan:0.1.0"}}, "at '/image/repository'"),
     ({"imagePullSecrets": ["pull"]}, "at '/imagePullSecrets/0': got string, want object"),
     ({"watchNamespaces": "shop"}, "at '/watchNamespaces': got string, want array"),
     ({"watchNamespaces": ["shop-*"]}, "at '/watchNamespaces/0'"),
