@@ -479,12 +479,15 @@ REFUSED = [
     ({"podDisruptionBudget": {"maxUnavailable": True}}, "at '/podDisruptionBudget/maxUnavailable'"),
     ({"topologySpreadConstraints": [{"maxSkew": 1}]}, "at '/topologySpreadConstraints/0': missing properties"),
     ({"extraObjects": [{"kind": "ConfigMap"}]}, "at '/extraObjects/0': missing properties 'apiVersion', 'metadata'"),
+    ({"replicas": None}, "at '': missing property 'replicas'"),
+    ({"kafka": {"trusted": None}}, "at '/kafka': missing property 'trusted'"),
+    ({"probes": {"liveness": None}}, "at '/probes': missing property 'liveness'"),
     ({"image": {"repository": ""}}, "at '/image/repository'"),
+    ({"image": {"repository": "registry.example.com/rackspan:0.1.0"}}, "at '/image/repository'"),
+    ({"image": {"repository": "rackspan:0.1.0"}}, "at '/image/repository'"),
     ({"image": {"tag": 1.1}}, "at '/image/tag': got number, want string"),
     ({"image": {"digest": "latest"}}, "at '/image/digest'"),
     ({"image": {"pullPolicy": "Sometimes"}}, "value must be one of 'Always', 'IfNotPresent', 'Never'"),
-    ({"image": {"repository": "registry.example.com/rackspan:0.1.0"}}, "at '/image/repository'"),
-    ({"image": {"repository": "rackspan:0.1.0"}}, "at '/image/repository'"),
     ({"imagePullSecrets": ["pull"]}, "at '/imagePullSecrets/0': got string, want object"),
     ({"watchNamespaces": "shop"}, "at '/watchNamespaces': got string, want array"),
     ({"watchNamespaces": ["shop-*"]}, "at '/watchNamespaces/0'"),
@@ -538,6 +541,29 @@ def test_invalid_value_is_rejected_with_its_name(offline_helm, values, sentence)
 
 
 OPEN = ("resources", "podSecurityContext", "securityContext", "labels")
+PROBES = ("startup", "liveness", "readiness")
+
+
+def test_empty_value_may_be_null_and_any_other_is_required(offline_helm):
+    """A null removes a default, as does a key of a file with nothing below it."""
+    schema = json.loads((CHART / "values.schema.json").read_text())
+
+    def nulls(values, found):
+        """Check what is required of these values, and return null for each empty one."""
+        found = schema["definitions"][found["$ref"].rpartition("/")[2]] if "$ref" in found else found
+        empty = {key for key, value in values.items() if value in ("", [], {})}
+        required = {key for key in values.keys() - empty - {*OPEN} if values[key] is not None}
+        assert set(found.get("required", ())) == required
+        inner = {key: values[key] for key in required - {*PROBES} if isinstance(values[key], dict)}
+        return dict.fromkeys(empty) | {key: nulls(value, found["properties"][key]) for key, value in inner.items()}
+
+    def rendered(values):
+        values.setdefault("scan", {})["enabled"] = True
+        for name in ("rules", "podMonitor"):
+            values.setdefault("metrics", {}).setdefault(name, {})["enabled"] = True
+        return json.dumps(offline_helm.objects(values)).replace('"value": null', '"value": ""')
+
+    assert rendered(nulls(yaml.safe_load((CHART / "values.yaml").read_text()), schema)) == rendered({})
 
 
 def flattened(values, prefix=""):

@@ -163,7 +163,7 @@ app.kubernetes.io/component: test
 {{- fail "scan.serviceAccount.create is false: name the ServiceAccount to use in scan.serviceAccount.name" }}
 {{- end }}
 {{- range $key := list "containers" "volumes" "serviceAccountName" "restartPolicy" }}
-{{- if hasKey $.Values.scan.pod $key }}
+{{- if hasKey ($.Values.scan.pod | default dict) $key }}
 {{- fail (printf "scan.pod: %s is the operator's to set" $key) }}
 {{- end }}
 {{- end }}
