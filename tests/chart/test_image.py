@@ -156,12 +156,15 @@ def test_operator_image_has_the_user_command_and_port_of_the_chart(offline_helm)
     assert final.one("EXPOSE").words() == [str(pod["containers"][0]["ports"][0]["containerPort"])]
 
 
-def test_operator_image_has_labels_for_license_and_version():
-    labels = dict(word.split("=", 1) for word in STAGES["operator"].one("LABEL").words())
+@pytest.mark.parametrize("stage", ["operator", "scan"])
+def test_image_has_labels_for_license_source_and_version(stage):
+    labels = dict(word.split("=", 1) for word in STAGES[stage].one("LABEL").words())
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
-    arguments = dict(instruction.rest.split("=") for instruction in STAGES["operator"].all("ARG"))
+    assert [labels["org.opencontainers.image.source"]] == chart["sources"]
+    arguments = dict(instruction.rest.split("=") for instruction in STAGES[stage].all("ARG"))
     assert labels["org.opencontainers.image.version"] == "${VERSION}"
-    assert arguments["VERSION"] == yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    assert arguments["VERSION"] == chart["appVersion"]
 
 
 def test_operator_stage_copies_only_the_environment_and_the_strimzi_script():
