@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from dev.paths import REPOSITORY
+from dev.stack.assets import kubernetes_version
 from dev.stack.kubectl import KubectlError
 from dev.waiting import eventually
 from tests.support.helm import CHART, Helm, HelmError
@@ -107,6 +108,19 @@ def test_api_server_accepts_the_documented_manifests(plane, wide):
     kinds = Counter(one["kind"] for manifest in manifests for one in yaml.safe_load_all(manifest))
     assert printed.count("racktopology.rackspan.dev/") == kinds["RackTopology"] > 0
     assert printed.count("(server dry run)") == kinds.total()
+
+
+def test_documented_template_has_no_hooks_and_the_api_server_accepts_it(plane, wide):
+    (command,) = re.findall(r"^(helm template .*?) \| kubectl apply --server-side", DOCUMENT, re.MULTILINE)
+    rendered = subprocess.run(
+        [plane.helm.binary, *command.split()[1:], "--namespace=elsewhere", f"--kube-version={kubernetes_version()}"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "helm.sh/hook" not in rendered
+    plane.kubectl.apply(rendered, arguments=["--server-side", "--dry-run=server", "--force-conflicts"])
 
 
 def test_documented_command_releases_only_objects_that_hang_in_deletion(plane, wide):
