@@ -345,9 +345,12 @@ class ConfluentAdmin:
         """Return the topics' configurations, or why they cannot be read. Topics that do not exist are left out."""
         if not names:
             return {}
+        answers = self._configured(names)
+        errors = [answer.exception() for answer in answers.values()]
+        if errors[0] is not None and all(map(is_client_error, errors)):
+            raise errors[0]
         found: dict[str, TopicConfig | Failure] = {}
-        for name, answer in self._configured(names).items():
-            error = answer.exception()
+        for (name, answer), error in zip(answers.items(), errors, strict=True):
             if error is None:
                 found[name] = config_seen(answer.result())
             elif not is_unknown_topic(error):

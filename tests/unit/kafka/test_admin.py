@@ -315,6 +315,11 @@ def test_configs_that_cannot_be_read_are_failures_unless_the_topic_is_deleted(mo
     assert [one.reason for one in found.values()] == reasons
 
 
+def test_configs_that_no_broker_answers_are_not_failures_of_single_topics(monkeypatch):
+    with pytest.raises(FailureError, match="imed out"):
+        asked(Brokers(*[KafkaError._TIMED_OUT] * 5), monkeypatch, lambda admin: admin.configs(["orders"]))
+
+
 @pytest.mark.parametrize(
     ("told", "known"), [("2147483648", 2**31 - 1), ("9" * 30, 2**31 - 1), ("-99999999999", 1), ("0", 1)]
 )

@@ -59,6 +59,9 @@ async def reconcile_topics(
     }
     await _fetch_topics(outcomes.values(), admin)
     await _fetch_configs(outcomes.values(), admin)
+    for outcome in outcomes.values():
+        if outcome.failures and outcome.seen is not None:  # its configuration cannot be read
+            outcome.decision = TopicDecision(foreign=ownership_problem(outcome.topic, outcome.seen, state))
     fit = [outcome for outcome in outcomes.values() if not outcome.failures and not outcome.is_stale]
     await _decide(fit, state, third_party)
     for key in await prepare(fit):

@@ -445,6 +445,30 @@ async def test_compliance_is_judged_once_per_pass(world, monkeypatch, paused):
     assert len(asked) == 2, "and when it is reconciled again"
 
 
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        ({}, "AdoptionNotAllowed"),
+        ({"topicId": "an-earlier-topic", "clusterId": "kafka-1"}, "TopicIdMismatch"),
+        ({"topicId": "id-of-orders", "clusterId": "another"}, "ClusterIdMismatch"),
+    ],
+)
+async def test_topic_of_others_is_not_taken_over_while_its_configuration_cannot_be_read(world, before, reason):
+    world.observer.state = state(allowedNamespaces={"from": "All"}, adoption="Never")
+    world.topology(world.observer.state)
+    world.kafka.replicas["orders"], world.kafka.own["orders"] = ((0, 3, 1),) * 3, {}
+    world.kafka.unread_configs = {"orders": Failure(Reason.KAFKA_UNREACHABLE, "no answer", Remedy.RETRY)}
+    world.add(topic("orders", status=before, partitions=5))
+    await world.work()
+    status = world.kube.statuses["orders"]
+    assert {name: status[name] for name in ("topicId", "clusterId", "adopted") if name in status} == before
+    world.kafka.unread_configs = {}
+    world.add(topic("orders", status=status, partitions=5))
+    await world.work()
+    assert world.kube.condition("orders", "Ready")["reason"] == reason
+    assert world.kafka.replicas["orders"] == ((0, 3, 1),) * 3
+
+
 async def test_topic_whose_configuration_may_not_be_read_is_judged_and_says_so(world):
     world.add(topic("orders"))
     await world.work()
