@@ -11,7 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
-from weakref import WeakValueDictionary
+from weakref import WeakKeyDictionary, ref
 
 from rackspan.api.labels import BROKER_PODS_FOR
 from rackspan.api.racktopology import BrokerIdFrom, MissingRackPolicy, RackSource
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _MAX_BROKER_ID: Final = 2**31 - 1
 """Kafka's broker ids are of type int32."""
-_TREES: WeakValueDictionary[RackTree, RackTree] = WeakValueDictionary()
+_TREES: WeakKeyDictionary[RackTree, ref[RackTree]] = WeakKeyDictionary()
 """The trees in use. Equal views have one tree: each observation makes a view, which is compared with each plan."""
 
 
@@ -82,7 +82,11 @@ class RackView:
             ),
         )
         tree = tree.without_racks() if self.missing and self.ignore_missing else tree
-        return _TREES.setdefault(tree, tree)
+        found = _TREES.get(tree)
+        if found is not None and (known := found()) is not None:
+            return known
+        _TREES[tree] = ref(tree)
+        return tree
 
     @cached_property
     def as_reported(self) -> RackView:

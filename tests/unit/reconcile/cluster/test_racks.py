@@ -1,5 +1,8 @@
 """The actual racks of brokers, from pods, nodes and Kafka."""
 
+import gc
+from weakref import ref
+
 import pytest
 from tests.support.rack_views import rack_view
 from tests.unit.reconcile.examples import topology
@@ -291,3 +294,7 @@ def test_equal_views_have_the_same_tree_so_that_plans_compare_theirs_at_once():
     )
     assert first.tree is second.tree
     assert first.tree != other.tree
+    tree = ref(first.tree)
+    del first, second
+    gc.collect()
+    assert tree() is None, "each change of a rack makes a tree"
