@@ -265,7 +265,7 @@ class Approvals:
             reviewed, shown = (whole, ()) if review is None else (review.whole, review.shown_as_approved)
             self._approved.keep(reviewed, shown)
         problem: FailureError | None = None
-        if review is not None and admin is not None and self._is_complete and self._is_still(review):
+        if review is not None and admin is not None and self._is_complete and self._is_current(review.state):
             if review.outcome.approved:
                 try:
                     await self._begin(review, admin, now)
@@ -274,16 +274,12 @@ class Approvals:
                 review = await self._review(datetime.now(UTC))
             else:
                 await self._let_shrink(review, admin)
-            if review is not None:
+            if review is not None and review.whole is self._plans.whole:
                 await self._refuse(review)
         if review is not None:
             self._requeue_changed()
         if problem is not None:
             raise problem
-
-    def _is_still(self, review: Review) -> bool:
-        """Return whether the plan is still the reviewed one, and was made for the spec: a drain may have ended."""
-        return review.whole is self._plans.whole and review.topology.spec == review.state.spec
 
     async def _plan_together(self) -> None:
         """Plan topics without a KafkaTopic, and compute the plan again if no topic's pass does so.
@@ -479,10 +475,10 @@ class Approvals:
 
     def _requeue_changed(self) -> None:
         """Queue topics whose status does not report what their parts wait for now."""
-        told = self._holds
-        self._reported = {key: one for key, one in self._reported.items() if key in told}
+        told, parts = self._holds, self._plans.whole.parts  # which may have parts that are not reviewed yet
+        self._reported = {key: one for key, one in self._reported.items() if key in told or key in parts}
         topics = self._dependencies.cache.topics
-        self._queue.add([key for key, one in self._reported.items() if one != told[key] and key in topics])
+        self._queue.add([key for key, one in self._reported.items() if told.get(key, one) != one and key in topics])
 
 
 def _reviewed(

@@ -4,6 +4,7 @@ import threading
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from unittest.mock import AsyncMock
 
 import pytest
@@ -1532,3 +1533,59 @@ async def test_changes_of_an_approved_plan_are_made_outside_the_event_loop(monke
     await world.work()
     assert threads == ["planning"]
     assert begun(world) == [{"one"}]
+
+
+@pytest.fixture
+def during_reviews(monkeypatch):
+    """A function that sets what happens while each review is in its thread. `None` sets nothing."""
+    in_thread, meanwhile = approvals.in_planner_thread, [None]
+
+    async def spied(work, *arguments):
+        result = await in_thread(work, *arguments)
+        if work is approvals._reviewed and meanwhile[0] is not None:
+            await meanwhile[0]()
+        return result
+
+    monkeypatch.setattr(approvals, "in_planner_thread", spied)
+    return partial(meanwhile.__setitem__, 0)
+
+
+async def test_topic_that_is_planned_during_a_review_reports_later_what_its_part_waits_for(during_reviews):
+    world = World()
+    await world.topic("one")
+
+    async def plan_another():
+        during_reviews(None)
+        world.kafka.replicas["two"], world.kafka.own["two"] = CROWDED, {"min.insync.replicas": "2"}
+        two = examples.topic(
+            "two", finalizers=(FINALIZER,), status=examples.known("id-of-two"), partitions=len(CROWDED)
+        )
+        world.cache.keep_topic(two)
+        world.loop.add([two.key])
+        await world.loop.process(await world.loop.take())
+
+    during_reviews(plan_another)
+    await world.loop.approvals.reconcile()
+    world.begun.under_way = "prod-1"
+    await world.work()
+    assert {world.ready(name)["reason"] for name in ("one", "two")} == {"Reassigning"}
+
+
+async def test_approved_plan_starts_although_a_compliant_topic_changes_during_each_review(during_reviews):
+    world, changes = World(), []
+    await world.topic("one")
+
+    async def change_another():
+        changes.append(len(changes) + 1)
+        rows = ((0, 2, 4), (1, 3, 5))[:: (-1) ** len(changes)]
+        world.kafka.replicas["restless"], world.kafka.own["restless"] = rows, {"min.insync.replicas": "2"}
+        status = examples.known("id-of-restless")
+        restless = examples.topic("restless", finalizers=(FINALIZER,), status=status, partitions=2)
+        world.cache.keep_topic(restless)
+        world.loop.add([restless.key])
+        await world.loop.process(await world.loop.take())
+
+    during_reviews(change_another)
+    world.topology(world.plan.hash)
+    await world.loop.approvals.reconcile()
+    assert (begun(world), bool(changes)) == ([{"one"}], True)
