@@ -223,7 +223,8 @@ class TopologyLoops:
         found: defaultdict[ObjectKey, dict[ObjectKey, None]] = defaultdict(dict)
         for topic in self._contested.values():
             for claim in self._cache.claims(topic):
-                found[claim.topology][claim.key] = None
+                if claim.key != topic.key:  # which was queued at its change
+                    found[claim.topology][claim.key] = None
         self._contested.clear()
         self._is_contested.clear()
         self._add(found)

@@ -4,6 +4,7 @@ import asyncio
 from unittest.mock import AsyncMock, MagicMock, patch
 
 import pytest
+from msgspec import structs
 from tests.unit.reconcile import examples
 
 from rackspan.api.meta import ObjectKey
@@ -144,8 +145,24 @@ def test_many_objects_of_one_topic_are_looked_up_once_however_many_have_changed(
     loops.requeue_rivals()
 
     assert cache.claims.call_count == 2
-    assert [sorted(call.args[0]) for call in running.topics.add.call_args_list] == [every]
-    assert [sorted(call.args[0]) for call in loops._orphans.add.call_args_list] == [lost]
+    assert [sorted(call.args[0]) for call in running.topics.add.call_args_list] == [every[:-1]]
+    assert [sorted(call.args[0]) for call in loops._orphans.add.call_args_list] == [lost[:-1]]
+
+
+def test_topic_with_the_name_of_one_in_another_cluster_is_queued_once():
+    cache, running = Cache(), {name: (MagicMock(), MagicMock()) for name in ("prod", "dev")}
+    for name in running:
+        own = structs.replace(examples.topology(), meta=structs.replace(examples.topology().meta, name=name))
+        cache.topologies[own.key] = own
+        cache.set_cluster_id(own.key, f"cluster-of-{name}")
+        cache.keep_topic(
+            examples.topic(f"orders-{name}", topicName="orders", topologyRef={"name": name, "namespace": "kafka"})
+        )
+    loops = TopologyLoops(MagicMock(cache=cache))
+    loops._running = {ObjectKey("kafka", name): one for name, one in running.items()}
+    loops.topic_changed(cache.topics[ObjectKey("shop", "orders-prod")])
+    loops.requeue_rivals()
+    assert [running[name][0].topics.add.call_count for name in ("prod", "dev")] == [1, 0]
 
 
 async def test_objects_that_claim_the_topic_of_a_deleted_one_are_queued():
