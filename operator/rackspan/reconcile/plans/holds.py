@@ -69,9 +69,9 @@ class HoldContext:
     """The needs of namespaces that exceed their shares of the limits."""
 
 
-def sharing(key: ObjectKey, topology: str) -> str:
-    """Return the namespace whose share limits a part: for topics without a KafkaTopic, that of the `topology`."""
-    return key.namespace or topology
+def sharing(key: ObjectKey, own: str) -> str:
+    """Return the namespace whose share limits a part: for topics without a KafkaTopic, `own`, the topology's."""
+    return key.namespace or own
 
 
 def topic_hold(
@@ -127,10 +127,8 @@ def _approve(kind: str, key: ObjectKey, plan_hash: str) -> str:
 
 def _limits(key: ObjectKey | None, around: HoldContext) -> str:
     """Return the limits, and what the namespace of a part needs; other namespaces do not change this text."""
-    terms, name = (
-        around.reassignment,
-        sharing(key, around.topology.namespace) if key is not None else around.topology.namespace,
-    )
+    terms, own = around.reassignment, around.topology.namespace
+    name = own if key is None else sharing(key, own)
     need = around.above.get(name, Need())
     phrases = [f"plans of namespace {name} copy {plural(need.moves, 'replica')}"]
     if terms.max_moves is not None:

@@ -52,7 +52,7 @@ class Present:
     topology: RackTopology
     state: ClusterState
     topics: Mapping[ObjectKey, KafkaTopic]
-    """The KafkaTopics of all topologies, by key."""
+    """The KafkaTopics with a part of the plan, by key."""
     approved: ApprovedHashes
     sizes: PlanSizes
     busy: str | None

@@ -82,9 +82,9 @@ async def make_room(
         value = value_of(topic.spec, found.replicas, planned, state)
         if value is not None and value < config.min_insync:
             changes.append(ConfigChange(name, {MIN_INSYNC: str(value)}))
-    entries = {change.name: audit_log.change_of(shrinking[change.name][0], change) for change in changes}
     if not changes:
-        return []
+        return ()
+    entries = {change.name: audit_log.change_of(shrinking[change.name][0], change) for change in changes}
     outcomes = await audit_log.audited(list(entries), entries.__getitem__, lambda: admin.alter_configs(changes))
     events = []
     for change in changes:

@@ -45,8 +45,8 @@ _NO_STALLED_EVENT = frozenset(
 )
 """The Stalled reasons that already have an Event of Compliant or Paused."""
 _GOOD_WHEN_TRUE = (COMPLIANT, CONNECTED, RACKS_IN_SYNC, SCANNED, DRAINED, PAUSED)
-_SEEN_AGAIN = {(ConditionStatus.UNKNOWN, kind) for kind in (COMPLIANT, RACKS_IN_SYNC)}
-"""The conditions that are Unknown while Kafka is unreachable, of thousands of topics: as before is no news."""
+_UNSEEN = frozenset({Reason.KAFKA_UNREACHABLE, Reason.TOPOLOGY_NOT_READY, Reason.NOT_AUTHORIZED})
+"""The reasons of a topic's Compliant while it is Unknown because Kafka cannot be read, and was True before."""
 
 
 _CONFIGS_IN_PLACE = frozenset(
@@ -83,8 +83,14 @@ def condition_events(
             continue
         if now.status == ConditionStatus.FALSE:
             yield KubernetesEvent(about, now.reason, now.message, warning=now.reason != Reason.DRAINING)
-        elif now.status == ConditionStatus.TRUE and was is not None and (was.status, kind) not in _SEEN_AGAIN:
+        elif now.status == ConditionStatus.TRUE and was is not None and not _is_as_before(was):
             yield KubernetesEvent(about, now.reason, now.message)
+
+
+def _is_as_before(was: Condition) -> bool:
+    """Return whether a condition was True, then Unknown during an outage. Thousands of topics are: that is no news."""
+    unseen = was.type == RACKS_IN_SYNC or (was.type == COMPLIANT and was.reason in _UNSEEN)
+    return was.status == ConditionStatus.UNKNOWN and unseen
 
 
 def _done(about: ObjectRef, outcome: Outcome) -> Iterator[KubernetesEvent]:

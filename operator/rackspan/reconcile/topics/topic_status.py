@@ -93,15 +93,15 @@ def failed_status(
     """Return the status if the topic's state in Kafka is unknown: the last facts stay, the conditions give the reason.
 
     `ready` is the new status of Ready. A failure that is not retried sets Compliant to Unknown, because the operator
-    would not notice a later change. Compliant=True becomes Unknown also if the operator may not read the topic, has not
-    seen it for long (`ready` is Unknown), or has not compared it with the spec of this generation.
+    would not notice a later change. Compliant=True becomes Unknown also if an ACL denies a request about the topic, the
+    operator has not seen it for long (`ready` is Unknown), or has not compared it with the spec of this generation.
     """
     conditions = Conditions(topic.status.conditions, topic.meta.generation, now)
     conditions.set(READY, ready, failure.reason, failure.message)
     compliant = find_condition(conditions.all, COMPLIANT)
     if compliant is not None:
         is_current = compliant.observed_generation == topic.meta.generation
-        is_doubted = failure.remedy is Remedy.ACCESS or ready == UNKNOWN or not is_current
+        is_doubted = failure.reason is Reason.NOT_AUTHORIZED or ready == UNKNOWN or not is_current
         if failure.remedy is Remedy.SPEC or (is_doubted and compliant.status == TRUE):
             conditions.set(COMPLIANT, UNKNOWN, failure.reason, failure.message)
     set_problem(conditions, failure)

@@ -43,6 +43,11 @@ def test_condition_that_is_known_again_and_as_before_is_no_event(kind):
     assert told(unknown, condition(kind, "False", Reason.NOT_COMPLIANT)) == [("NotCompliant", True)]
 
 
+def test_topic_that_is_compliant_after_its_spec_was_corrected_is_an_event():
+    unknown = condition("Compliant", "Unknown", Reason.UNKNOWN_LEVEL)
+    assert told(unknown, condition("Compliant", "True", Reason.COMPLIANT)) == [("Compliant", False)]
+
+
 def test_first_compliance_result_is_an_event_only_if_not_compliant():
     assert told((), condition("Compliant", "True", Reason.COMPLIANT)) == []
     assert told((), condition("Compliant", "False", Reason.NOT_COMPLIANT)) == [("NotCompliant", True)]
