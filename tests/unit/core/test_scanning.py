@@ -394,7 +394,7 @@ def test_no_partition_is_judged_if_no_rack_is_known_unless_levels_are_ignored():
     assert told(rackless, rows, wish, least=2) == [(Rule.NOT_JUDGED, None, None, 0, 0)]
     assert len(examine_brokers(rackless)) == len(RACKS)
     for ignored in (replace(rackless, ignore_missing=True), replace(rackless, levels=())):
-        assert told(ignored, rows) == []
+        assert told(ignored, rows) == told(ignored, rows, wish) == []
         assert len(examine_brokers(ignored)) == 0
 
 

@@ -80,6 +80,7 @@ def _onto_cordoned(
 
 def create(draft: Draft) -> None:
     """Place the partitions to be created on the brokers that are least loaded after all other decisions."""
+    known = {(topic, one.reason) for one in draft.problems for topic in one.topics}
     for topic in sorted(draft.request.requirements):
         required = draft.requirements(topic)
         rows = draft.rows_of.get(topic, np.empty(0, dtype=np.int64))
@@ -88,7 +89,8 @@ def create(draft: Draft) -> None:
         try:
             draft.created += _placed(draft, topic, required, required.partitions)
         except InfeasibleError as error:
-            draft.problems.append(Problem((topic,), error.reason, error.smallest_change))
+            if (topic, error.reason) not in known:
+                draft.problems.append(Problem((topic,), error.reason, error.smallest_change))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

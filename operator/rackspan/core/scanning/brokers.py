@@ -24,7 +24,8 @@ class BrokerLocations:
     def tree(self) -> RackTree:
         """The rack tree, in which drained brokers are not eligible. Raises TopologyError."""
         tree = RackTree(self.levels, tuple(broker.in_tree for broker in self.brokers))
-        return tree.without_racks() if self.ignore_missing and tree.missing_racks else tree
+        ignored = self.ignore_missing and any(broker.rack is None for broker in self.brokers)
+        return tree.without_racks() if ignored else tree
 
     @cached_property
     def drained(self) -> frozenset[int]:
