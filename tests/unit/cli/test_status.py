@@ -293,7 +293,7 @@ MISSED = condition("Scanned", "False", "ScanMissed", "3 scheduled scans were not
     ("conditions", "last", "state", "message"),
     [
         ((), {**DONE, "findings": 0}, AspectState.FINE, "scan scan-1 of 2026-11-25 10:00:00 UTC found 0 findings"),
-        ((), DONE, AspectState.FINE, "scan scan-1 of 2026-11-25 10:00:00 UTC wrote no report"),
+        ((), DONE, AspectState.FINE, "scan scan-1 of 2026-11-25 10:00:00 UTC has no report"),
         (
             (MISSED,),
             {**DONE, "findings": 0},
@@ -307,8 +307,14 @@ MISSED = condition("Scanned", "False", "ScanMissed", "3 scheduled scans were not
             "scan scan-1 runs",
         ),
         ((MISSED,), None, AspectState.WRONG, "ScanMissed: 3 scheduled scans were not started"),
+        (
+            (condition("Scanned", "False", "ScanWaiting", "a scan is due and waits for others to end"),),
+            {**DONE, "findings": 0},
+            AspectState.GOES_ON,
+            "a scan is due and waits for others to end; scan scan-1 of 2026-11-25 10:00:00 UTC found 0 findings",
+        ),
     ],
-    ids=["done", "without a report", "none since", "runs after a failure", "none at all"],
+    ids=["done", "without a report", "none since", "runs after a failure", "none at all", "waits after a failure"],
 )
 def test_status_tells_how_old_a_scan_is_and_why_there_is_none(conditions, last, state, message):
     one = aspect(situation(seen(*conditions, lastScan=last), (), ()), "scan")

@@ -246,7 +246,8 @@ def _print(checked: _Checked, throttle: int | None, most: int) -> None:
         style = "" if checked.alarming else "green"
         unknown = int(np.count_nonzero(~checked.examined.judged))
         so = "it is" if number == 1 else "all are"
-        compliant = f"{unknown:,} cannot be judged, all others are compliant" if unknown else f"{so} compliant"
+        others = ", all others are compliant" if unknown < number else ""
+        compliant = f"{unknown:,} cannot be judged{others}" if unknown else f"{so} compliant"
         screen.print(
             f"{plural(number, 'partition')}: {compliant}{f'; {_fixing(checked, throttle)}' if checked.moves else ''}",
             style=style,

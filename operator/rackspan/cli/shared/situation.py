@@ -277,6 +277,8 @@ def _scan(topology: RackTopology) -> Iterator[Aspect]:
         yield Aspect("scan", AspectState.WRONG, found, scan_step(topology, last.reason))
     elif last is not None and last.finished_at is None:
         yield Aspect("scan", AspectState.GOES_ON, found)
+    elif scanned is not None and scanned.status == ConditionStatus.FALSE and scanned.reason == Reason.SCAN_WAITING:
+        yield Aspect("scan", AspectState.GOES_ON, scanned.message + (f"; {found}" if found else ""))
     elif scanned is not None and scanned.status == ConditionStatus.FALSE:
         message = f"{scanned.reason}: {scanned.message}" + (f"; {found}" if found else "")
         yield Aspect("scan", AspectState.WRONG, message, scan_step(topology, scanned.reason))
@@ -289,7 +291,7 @@ def _last_scan(last: LastScan) -> str:
         return f"scan {last.scan_id} failed: {last.reason}: {last.message}"
     if last.finished_at is None:
         return f"scan {last.scan_id} runs"
-    what = "wrote no report" if last.findings is None else f"found {plural(last.findings, 'finding')}"
+    what = "has no report" if last.findings is None else f"found {plural(last.findings, 'finding')}"
     return f"scan {last.scan_id} of {utc_time(last.finished_at)} {what}"
 
 
