@@ -65,8 +65,9 @@ _READ_SECONDS = (5.0, 10.0, 15.0, 30.0)
 """The timeouts of the tries of a read. If a broker stops or hangs during a request, only the timeout ends the try. The
 next try uses a new client. The timeouts grow because a large cluster takes long to respond."""
 _BROKERS_TO_ASK = 3
-_ANSWER_GRACE_SECONDS = 2.0
-"""How long a call waits after the timeout of its request, before it gives up the missing results."""
+_ANSWER_GRACE_SECONDS = 10.0
+"""How long a call waits after the timeout of its request, before it gives up the missing results. On a busy machine the
+client ends a request seconds after its timeout."""
 _CLOSE_SECONDS = 0.2
 """The interval at which a call in progress checks whether its client was closed."""
 _POLL_SECONDS = 0.1
