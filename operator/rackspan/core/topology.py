@@ -7,11 +7,10 @@ order: each domain is a slice, and one `np.add.reduceat` sums a whole level.
 Paths that end early share one unnamed child per missing level: brokers not known to be apart count as together.
 """
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from fnmatch import translate
+from fnmatch import filter as matching
 from functools import lru_cache
 from itertools import pairwise
 from typing import TypeVar
@@ -272,8 +271,7 @@ def _fitting(step: str, names: Mapping[str, int]) -> BoolArray:
     fit = np.zeros(len(names), dtype=bool)
     if "*" in step or "?" in step:
         # A bracket is a literal character, not a character class.
-        fits = re.compile(translate(step.replace("[", "[[]"))).match
-        fit[[number for name, number in names.items() if name and fits(name)]] = True
+        fit[[names[name] for name in matching(names, step.replace("[", "[[]")) if name]] = True
     elif step and step in names:
         fit[names[step]] = True
     return fit
