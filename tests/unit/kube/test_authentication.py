@@ -259,7 +259,7 @@ async def test_certificates_of_a_credential_plugin_are_closed_once_no_client_use
         _printing(tmp_path / "answer", f"{certificate}\n# {hour}", f"{key}\n# {hour}")
         await latest.load()
         held.append(_descriptors())
-    assert held[-1] == held[10]
+    assert held[-1] <= held[10], "those of other tests may be closed meanwhile"
     assert [_content(path) for path in (first.settings.cert_file, first.settings.key_file)] == [certificate, key]
     assert _content(latest.settings.key_file) == f"{key}\n# 19"
     KubeClient(first).access.tls.wrap_bio(ssl.MemoryBIO(), ssl.MemoryBIO())
