@@ -55,7 +55,7 @@ class ReassignmentProgress:
         rate = self._rate()
         sentence = self._sentence(seen, reasons, moved, rate)
         self._bar.describe(sentence)
-        if total := _bytes(seen):
+        if total := seen.progress.known_bytes:
             self._bar.advance(max(moved, 1), total)
         else:
             self._bar.advance(seen.progress.moved, max(seen.progress.moves, 1))
@@ -85,7 +85,7 @@ class ReassignmentProgress:
         progress = seen.progress
         words = [f"{progress.moved:,} of {plural(progress.moves, 'move')}"]
         words += [plural(progress.removals, "removal")] if progress.removals else []
-        if total := _bytes(seen):
+        if total := seen.progress.known_bytes:
             words.append(f"{size(moved)} of {size(total)}")
         if seen.copying:
             words.append(f"{seen.copying:,} copying")
@@ -108,7 +108,7 @@ class ReassignmentProgress:
             "moves": seen.progress.moves,
             "moved": seen.progress.moved,
             "removals": seen.progress.removals,
-            "bytes": _bytes(seen),
+            "bytes": seen.progress.known_bytes,
             "movedBytes": moved,
             "bytesPerSecond": int(rate),
             "copying": seen.copying,
@@ -134,11 +134,6 @@ def progress_shown(plan_hash: str, output: Format) -> Iterator[ReassignmentProgr
     """Show the passes of one plan while the block runs."""
     with step(f"plan {plan_hash}") as bar:
         yield ReassignmentProgress(plan_hash, output, bar)
-
-
-def _bytes(seen: "Pass") -> int | None:
-    """Return the bytes of all copies, or None while the size of one that is left is not known."""
-    return None if seen.progress.unsized else seen.progress.bytes
 
 
 def _duration(seconds: float) -> str:

@@ -61,6 +61,11 @@ class Progress:
     removals: int = 0
     unsized: int = 0
 
+    @property
+    def known_bytes(self) -> int | None:
+        """The bytes of all copies, or None while the size of one that is left is not known."""
+        return None if self.unsized else self.bytes
+
 
 def decide(
     changes: Iterable[Change],

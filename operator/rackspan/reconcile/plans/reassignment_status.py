@@ -134,7 +134,7 @@ def with_pass(
     """Return `status` with the counts of a pass; `throttle_by` says who has set the throttle."""
     progress = seen.progress
     copied = progress.moved_bytes + seen.partial_bytes
-    total = None if progress.unsized else progress.bytes
+    total = progress.known_bytes
     per_second = rate.per_second if seen.copying else 0
     return replace(
         status,
