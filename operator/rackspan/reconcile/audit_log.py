@@ -46,11 +46,9 @@ def record(operation: str, details: Mapping[str, object], refused: Failure | Non
 
 
 async def audited(
-    asked: Sequence[T],
-    entry: Callable[[T], Entry],
-    call: Callable[[], Awaitable[Mapping[T, Failure | None]]],
+    entries: Mapping[T, Entry], call: Callable[[], Awaitable[Mapping[T, Failure | None]]]
 ) -> Mapping[T, Failure | None]:
-    """Make a call that requests several changes, and log each. `entry` returns a change's operation and details.
+    """Make a call that requests several changes, and log the entry of each.
 
     Raises FailureError if the call fails as a whole. Each change is then logged with that failure. A change without an
     answer, also because the operator ends, is logged as such: Kafka may make it.
@@ -63,8 +61,8 @@ async def audited(
         lost = error.failure
         raise
     finally:
-        for one in asked:
-            record(*entry(one), outcomes.get(one, lost))
+        for one, entry in entries.items():
+            record(*entry, outcomes.get(one, lost))
     return outcomes
 
 
@@ -135,7 +133,7 @@ class AuditedAdmin:
                 return "CancelReassignment", {**where, **self._about}
             return "AlterReplicas", {**where, "replicas": list(replicas), **self._about}
 
-        return await audited(list(targets), entry, lambda: self._admin.alter(targets, same_size))
+        return await audited({at: entry(at) for at in targets}, lambda: self._admin.alter(targets, same_size))
 
     async def elect(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Failure | None]:
         """Elect the preferred leaders."""
@@ -143,7 +141,7 @@ class AuditedAdmin:
         def entry(at: TopicPartition) -> Entry:
             return "ElectLeader", {"topic": at.topic, "partition": at.partition, **self._about}
 
-        return await audited(partitions, entry, lambda: self._admin.elect(partitions))
+        return await audited({at: entry(at) for at in partitions}, lambda: self._admin.elect(partitions))
 
     async def set_settings(self, changes: Mapping[Setting, SettingChange]) -> Mapping[Setting, Failure | None]:
         """Set, change or delete throttles."""
@@ -153,4 +151,4 @@ class AuditedAdmin:
             value = {str(change.operation): change.names} if isinstance(change, ListChange) else change
             return "AlterThrottle", {str(one.kind): one.name, "config": {one.key: value}, **self._about}
 
-        return await audited(list(changes), entry, lambda: self._admin.set_settings(changes))
+        return await audited({one: entry(one) for one in changes}, lambda: self._admin.set_settings(changes))

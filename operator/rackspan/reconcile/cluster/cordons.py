@@ -256,6 +256,5 @@ async def _asked(
     """Return Kafka's responses to a change by broker, and write one audit log line for each. Raises FailureError."""
     asked = sorted(brokers)
     about = {"kind": KIND, "namespace": topology.key.namespace, "name": topology.key.name}
-    return await audit_log.audited(
-        asked, lambda broker: (operation, {"broker": str(broker), "object": about}), lambda: call(asked)
-    )
+    entries = {broker: (operation, {"broker": str(broker), "object": about}) for broker in asked}
+    return await audit_log.audited(entries, lambda: call(asked))

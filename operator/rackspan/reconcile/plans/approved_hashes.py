@@ -106,10 +106,10 @@ class ApprovedHashes:
 
         Nobody sees them, so they must not approve anything later. A new annotation replaces a removed one.
         """
-        objects: Mapping[str, Mapping[ObjectKey, RackTopology | KafkaTopic]]
-        objects = {TOPOLOGY: self._cache.topologies, TOPIC: self._cache.topics}
         if not self._in_hand:
             return
+        objects: Mapping[str, Mapping[ObjectKey, RackTopology | KafkaTopic]]
+        objects = {TOPOLOGY: self._cache.topologies, TOPIC: self._cache.topics}
         live = _together(some for key, some in self.names(whole).items() if key in shown)
         self._in_hand = {
             ref: ",".join(sorted(approved))

@@ -85,7 +85,7 @@ async def make_room(
     if not changes:
         return ()
     entries = {change.name: audit_log.change_of(shrinking[change.name][0], change) for change in changes}
-    outcomes = await audit_log.audited(list(entries), entries.__getitem__, lambda: admin.alter_configs(changes))
+    outcomes = await audit_log.audited(entries, lambda: admin.alter_configs(changes))
     events = []
     for change in changes:
         (topic, _), failure = shrinking[change.name], outcomes.get(change.name)

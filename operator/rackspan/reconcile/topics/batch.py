@@ -229,7 +229,7 @@ async def _change(
     for batch in filter(None, map(current, batches(changes, records))):
         entries = {change.name: audit_log.change_of(by_name[change.name].topic, change) for change in batch}
         try:
-            answers = await audit_log.audited(list(entries), entries.__getitem__, partial(call, batch))
+            answers = await audit_log.audited(entries, partial(call, batch))
         except FailureError as error:
             answers = dict.fromkeys(entries, error.failure)
         for name in entries:

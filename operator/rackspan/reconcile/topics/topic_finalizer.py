@@ -393,7 +393,7 @@ async def _delete(topics: Sequence[KafkaTopic], admin: KafkaAdmin) -> Mapping[Ob
     entries = {topic.topic_name: audit_log.deletion_of(topic) for topic in topics}
     BATCH_TOPICS.labels("delete_topics").observe(len(ids))
     try:
-        refused = await audit_log.audited(list(ids), entries.__getitem__, lambda: admin.delete_topics(ids))
+        refused = await audit_log.audited(entries, lambda: admin.delete_topics(ids))
     except FailureError as error:
         refused = dict.fromkeys(ids, error.failure)
     for topic in topics:

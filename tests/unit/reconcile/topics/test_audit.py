@@ -90,5 +90,5 @@ async def test_change_that_the_answer_leaves_out_is_not_logged_as_made(lines):
     async def answer():
         return {"a": None}
 
-    await audit_log.audited(["a", "b"], lambda name: ("AlterReplicas", {"topic": name}), answer)
+    await audit_log.audited({name: ("AlterReplicas", {"topic": name}) for name in ("a", "b")}, answer)
     assert [record.audit["answer"] for record in lines()] == ["ok", "KafkaUnreachable"]
